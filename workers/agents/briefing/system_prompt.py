@@ -50,7 +50,7 @@ def _listed(value: object) -> object:
     return tuple(name for name in (part.strip() for part in value.split(",")) if name)
 
 
-def known_tools(names: tuple[str, ...]) -> tuple[str, ...]:
+def check_tools(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse unknown tools. Those of MCP servers (`server__tool`) are only known later, and pass."""
     for name in names:
         if name not in TOOL_NAMES and "__" not in name:
@@ -68,7 +68,7 @@ class Frontmatter(BaseModel):
     name: Slug
     description: str = Field(min_length=1)
     context_mode: ContextMode = Field(default="autonomous", alias="context-mode")
-    allowed_tools: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(known_tools)] | None = Field(
+    allowed_tools: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(check_tools)] | None = Field(
         default=None, alias="allowed-tools"
     )
     model: str | None = Field(default=None, min_length=1)
@@ -184,8 +184,8 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
 
 PromptForm = Literal["answer", "lead", "report", "failing_test"]
 """
-The texts that stand in place of a phase's: for PLAN in a task that ends with a report (`answer`, `lead`), for a report
-that another phase follows, and for a phase that ends with a failing test.
+The texts that stand in place of a phase's. `answer` and `lead` are for a task that ends with a report, `report` is for
+one that another phase follows.
 """
 
 

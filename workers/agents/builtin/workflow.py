@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from forgepool.workers.agents.briefing.own_files import own_names, own_text, unknown_name
-from forgepool.workers.agents.briefing.system_prompt import known_tools
+from forgepool.workers.agents.briefing.system_prompt import check_tools
 from forgepool.workers.schema.documents import read, validate
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, Where, show_value
 from forgepool.workers.schema.orders import Message, PhaseName
@@ -32,7 +32,7 @@ class WorkflowPhase(Message):
     skill: _Name | None = None
     model: _Name | None = None
     """A model of the worker's model table. A model that the task names takes precedence."""
-    tools: Annotated[tuple[str, ...], AfterValidator(known_tools)] | None = None
+    tools: Annotated[tuple[str, ...], AfterValidator(check_tools)] | None = None
     """The only tools it has, of those that its artifact permits; None leaves it all of these."""
     turns: int | None = Field(default=None, ge=1)
     """The most turns of the model, in all conversations of the phase together."""
