@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from host_kit import Host
+from repositories import git
 from vendors.answers import Brain, Call, Say, Seen
 from vendors.server import VendorServer
 
@@ -183,6 +184,8 @@ def test_an_attempt_that_is_cut_off_goes_on_in_its_phase_on_another_host(
     server = serve(brain)
     assert work(host, "red-green-refactor", stop=lambda: bool(stopping)).outcome != "candidate"
     before = len(server.seen)
+    # A mirror may be made of all objects that a hub on the same disk has, needed or not.
+    git(host.hub, "gc", "-q", "--prune=now")
     host.settings = host.settings.model_copy(update={"home": tmp_path / "h2", "cache": tmp_path / "c2", "host": "two"})
     result = work(host, "red-green-refactor", attempt=2, resumes=1)
     assert (result.outcome, result.host, result.includes) == ("candidate", "two", (1,)), result.detail
