@@ -74,6 +74,13 @@ class BuiltinEntry(Message):
     )
     skill: Name | None = None
     context: Annotated[Name | None, AfterValidator(_known_profile)] = None
+    workflow: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_red_once(self) -> Self:
+        if self.workflow is not None and self.red_first:
+            raise ValueError("has both 'workflow' and 'red_first'; remove 'red_first': a workflow has its own phases")
+        return self
 
 
 class CliEntry(Message):

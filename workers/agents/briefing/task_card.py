@@ -286,15 +286,20 @@ def full_result(prior: Prior, git: Git) -> str:
 
 
 def report_text(task: str, title: str, report: Report) -> str:
-    """Return a report as text: summary, what it lacked, what it cites, and the whole answer."""
-    parts = [f"Task {task}: {title}".rstrip(": "), f"Summary:\n{report.summary.strip()}"]
+    """Return a task's report as text."""
+    return f"{f'Task {task}: {title}'.rstrip(': ')}\n\n{write_report(report)}\n"
+
+
+def write_report(report: Report) -> str:
+    """Return the parts of a report: summary, what it lacked, what it cites, and the whole answer."""
+    parts = [f"Summary:\n{report.summary.strip()}"]
     if report.missing:
         parts.append("Missing, as its agent says:\n" + _listed(tuple(map(_one_line, report.missing))))
     if report.evidence:
         parts.append("It cites:\n" + _listed(tuple(map(_cited, report.evidence))))
     if report.output.strip():
         parts.append(f"The whole answer:\n\n{report.output.strip()}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _cited(one: Evidence) -> str:
