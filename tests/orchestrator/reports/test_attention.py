@@ -27,6 +27,7 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskReplied,
     TaskRetried,
+    TasksAdded,
     TaskUnchanged,
     WaveApproved,
 )
@@ -166,6 +167,7 @@ def test_a_run_that_no_process_runs_is_to_be_resumed(events: list[Event], cause:
         ([TaskRetried(task="a")], None),
         (ENDED, ""),
         ([*ENDED, TaskRetried(task="a")], REOPENED),
+        ([*ENDED, TasksAdded(request="more", tasks=(task("new"),), by="ada", why="")], REOPENED),
         ([*ENDED, TaskRetried(task="a"), RunResumed(tip="c0")], None),
         ([*ENDED, PlanRevised(plan_file="p", plan_digest="e", tasks=("a", "b", "c", "d"))], REOPENED),
         ([HALTED, TaskRetried(task="a")], None),
