@@ -90,6 +90,8 @@ from forgepool.orchestrator.journal.task_events import (
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
+    WorkKept,
+    list_kept,
 )
 
 __all__ = [
@@ -176,6 +178,8 @@ __all__ = [
     "WaveReviewSent",
     "WaveSent",
     "WorkersMissing",
+    "WorkKept",
+    "list_kept",
 ]
 
 RunEvent = (
@@ -209,6 +213,7 @@ OrderEvent = (
     | PathsQueued
     | PathsRefused
     | ProfileChosen
+    | WorkKept
 )
 TaskEvent = (
     LeadReplied

@@ -17,10 +17,10 @@ from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, P
 from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
-from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import GateFile, effective_checks
-from forgepool.supervisor.gate_file.reading import read_gate_file
-from forgepool.supervisor.scans.protection import is_protected, run_by
+from forgepool.workers.policy.gate_file.document import GATE_FILE
+from forgepool.workers.policy.gate_file.document import GateFile, effective_checks
+from forgepool.workers.policy.gate_file.reading import read_gate_file
+from forgepool.workers.workspace.scans.protection import is_protected, run_by
 from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.network import HostsRefused, require_hosts

@@ -188,6 +188,8 @@ def _of_task(event: e.Event) -> str | None:
             return _of_entry(event)
         case e.ProfileChosen() | e.ContextRebuilt():
             return _of_context(event)
+        case e.WorkKept():
+            return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():

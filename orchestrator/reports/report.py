@@ -10,7 +10,6 @@ from forgepool.orchestrator.decisions.reasons import (
     author_words,
     count_of,
     finding_lines,
-    finding_words,
     one_line,
     reviewer_words,
 )
@@ -21,7 +20,7 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits
+from forgepool.orchestrator.reports.status import Waits, list_kept
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -29,6 +28,7 @@ from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
+from forgepool.workers.workspace.scans.findings import finding_words
 
 
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
@@ -151,6 +151,7 @@ def report_lines(
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task, public)
+            yield from () if public else (f"  - kept: {one.words}" for one in list_kept(state, task))
             yield from () if public else _logs(kept, logs, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)

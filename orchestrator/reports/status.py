@@ -1,5 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
+from forgepool.workers.workspace.refs import candidate_ref, progress_ref, unverified_ref
 
 _AT_WORK = ("running", "testing", "reviewing")
 
@@ -49,6 +51,8 @@ class TaskStanding:
     used: RunBill
     """Usage of models, including reviews."""
     used_by_reviews: RunBill
+    kept: tuple[KeptStanding, ...] = ()
+    """What its attempts have left, until it has landed."""
     context: float | None = None
     """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
 
@@ -68,6 +72,24 @@ class ReviewStanding:
     held: tuple[str, ...] = ()
     """Findings that block the candidate."""
     dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptStanding:
+    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
+
+    attempt: int
+    what: str
+    """`candidate`, which may land; `unverified`, which never does; `unfinished`, which another attempt may continue."""
+    ref: str
+    """Empty where the hub does not have them."""
+    commit: str
+    withheld: str
+    """Why the hub does not have them, and what has them; empty where it has."""
+
+    @property
+    def words(self) -> str:
+        return f"attempt {self.attempt}, {self.what}: {self.ref or self.withheld}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +209,19 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         red_base=task.verdict.red_base if task.verdict else (),
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
+        kept=tuple(list_kept(waits.state, task)),
         context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
+
+
+_REFS = {"candidate": candidate_ref, "unverified": unverified_ref, "unfinished": progress_ref}
+
+
+def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
+    """Yield the files that the attempts of a task have left; those of one that is done are removed."""
+    for number, one in task.works.items() if task.phase not in DONE else ():
+        ref = "" if one.withheld else _REFS[one.what](state.run, task.id, number)
+        yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
 
 
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:

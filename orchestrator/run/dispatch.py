@@ -17,7 +17,7 @@ from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import (
     CheckRequest,
     EntryRef,
@@ -30,6 +30,7 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.policy_rules import ScanTerms
 from forgepool.workers.schema.reports import LeadReply
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -145,6 +146,12 @@ def order(
         context=task.profile or None,
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
+        scans=ScanTerms(
+            grants=planned.grants,
+            waive=planned.waive,
+            reviewed=course.wants_review(task),
+            checks={check.name: check.run for check in _plan_checks(course)},
+        ),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
         references=planned.context,
@@ -355,13 +362,13 @@ def _plan_checks(course: PlanIndex) -> tuple[CheckDefinition, ...]:
 
 
 def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
-    if task.result is None or task.result.commit is None:
+    if task.result is None or not task.candidate:
         raise ValueError(f"'{task.id}' stands in the train without a candidate")
     attempt, planned, entry = task.result.attempt, course.tasks[task.id], state.submitted.get(task.id)
     return EntryRef(
         task=task.id,
         attempt=attempt,
-        commit=task.result.commit,
+        commit=task.candidate,
         ref=candidate_ref(state.run, task.id, attempt),
         message=_landing_message(course, state, task, attempt),
         author=author_in(course, state, task),

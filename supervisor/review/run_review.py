@@ -16,7 +16,7 @@ from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_out
 from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
-from forgepool.supervisor.gate_file.document import NotConfigured
+from forgepool.workers.policy.gate_file.document import NotConfigured
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import ReviewRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id

@@ -18,7 +18,7 @@ from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import entries_in
 from forgepool.supervisor.gate.requirements import read_regenerated
 from forgepool.supervisor.gate.scan_only import screen
-from forgepool.supervisor.gate_file.document import RegenerateDefinition
+from forgepool.workers.policy.gate_file.document import RegenerateDefinition
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import EntryRef, LandingStyle
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, key_of, own_patch_id

@@ -10,8 +10,8 @@ from forgepool.orchestrator.cli.planning.conversation import SKILL, PlanConversa
 from forgepool.orchestrator.cli.planning.critic import Criticism, criticise, find_critic
 from forgepool.orchestrator.cli.planning.draft import DraftJudge, PlanDraft
 from forgepool.orchestrator.decisions.reasons import count_of
-from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import GATE_FILE
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.review.brief import conventions
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.quoting import Quotation

@@ -27,9 +27,10 @@ from forgepool.orchestrator.launch.gate_check import (
     prepare,
 )
 from forgepool.supervisor.checks.running import CheckProgress
-from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
-from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
+from forgepool.workers.workspace.scans.findings import ScanFinding
+from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import Advice, Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.agents.families import family_said
@@ -366,7 +367,7 @@ def _globs(option: str, written: Globs) -> tuple[str, ...]:
 def _rules(written: Globs) -> tuple[str, ...]:
     if not written:
         return ()
-    from forgepool.supervisor.gate_file.document import RULES
+    from forgepool.workers.policy.gate_file.document import RULES
 
     for rule in written:
         if rule not in RULES:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
+from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines
+from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.actions import WebAction, actions_of
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of

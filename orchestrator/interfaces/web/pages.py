@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, finding_words
+from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines
+from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.orchestrator.interfaces.web.actions import actions_of
 from forgepool.orchestrator.interfaces.words import Tone, phase_words, state_words, tone
 from forgepool.orchestrator.journal.events import CheckAnswered, OrderAnswered

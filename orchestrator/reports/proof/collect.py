@@ -7,7 +7,6 @@ from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
-    finding_words,
     flaky_words,
 )
 from forgepool.orchestrator.journal import events as e
@@ -40,6 +39,7 @@ from forgepool.supervisor.messages.answers import Approval, PersonApproval, Revi
 from forgepool.workers.schema.error_lines import error_lines
 from forgepool.workers.schema.orders import Spent
 from forgepool.worktrees.git.git import without_password
+from forgepool.workers.workspace.scans.findings import finding_words
 
 Commands = Callable[[str], Mapping[str, str]]
 """Looks up the commands of the checks by which a commit of the target judges, by name; empty where it cannot."""

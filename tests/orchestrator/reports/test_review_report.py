@@ -33,7 +33,8 @@ from forgepool.orchestrator.reports.report import flake_scores, report_lines
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.fold import apply
-from forgepool.supervisor.findings import ReviewFinding, ScanFinding
+from forgepool.supervisor.findings import ReviewFinding
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.answers import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 

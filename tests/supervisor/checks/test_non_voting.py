@@ -3,7 +3,7 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.workers.schema.mistakes import DocumentWrong
 

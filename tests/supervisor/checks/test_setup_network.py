@@ -14,7 +14,7 @@ import pytest
 from gates import Gate, check
 from package_hosts import PASSWORD, PROXY_PASSWORD, Company, company
 
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import CheckResult
 
 _ATTEMPTS = count(1)

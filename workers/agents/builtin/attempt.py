@@ -299,8 +299,13 @@ class Attempt:
         red = self.toolbox.red.confirmed if self.toolbox.red else None
         # The test that was seen to fail must be seen to pass.
         also = (red.command,) if red else ()
+        state = facts(self.transcript.entries)
         finding: AcceptanceFinding = self.workspace.verify(
-            also=also, stop=self.workplace.stop, left_s=self.workplace.left_s
+            also=also,
+            stop=self.workplace.stop,
+            left_s=self.workplace.left_s,
+            planned=state.plan.files if state.plan else (),
+            claims=state.summary,
         )
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)

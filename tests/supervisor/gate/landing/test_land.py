@@ -9,7 +9,7 @@ from gates import Gate, check
 from repositories import git
 
 from forgepool.supervisor.checks.certificates import certificate_key, certify
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate, CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.schema.settings import Settings
