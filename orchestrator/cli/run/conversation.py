@@ -147,15 +147,17 @@ def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[TranscriptSource
         from forgepool.workers.workspace.checkpoints import read_progress
 
         hub = open_hub(kept.options.hub, Settings())
-        known = b""
+        found = read_progress(hub.mirror, kept.options.run, task, attempt)
+        if found is None:
+            return
+        known = found.transcript
 
         def fetch() -> bytes:
             nonlocal known
-            with suppress(GitFailed):  # what was read stays, and the hub is asked again
-                progress = read_progress(hub.mirror, kept.options.run, task, attempt)
+            with suppress(GitFailed):  # What was read stays, and the hub is asked again.
+                newer = read_progress(hub.mirror, kept.options.run, task, attempt)
                 # At the task's end the transcript comes to this host, and leaves the hub.
-                known = path.read_bytes() if path.is_file() else progress.transcript if progress is not None else known
+                known = path.read_bytes() if path.is_file() else newer.transcript if newer is not None else known
             return known
 
-        if fetch():
-            yield TranscriptSource(f"the hub's copy of attempt {attempt}", None, fetch)
+        yield TranscriptSource(f"the hub's copy of attempt {attempt}", None, fetch)
