@@ -27,7 +27,7 @@ from forgepool.orchestrator.plan.addition import MOST_BY_LEAD, MOST_BY_PERSON, c
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
 from forgepool.workers.schema.orders import Reply
 
 _SPOKEN = ("review_failed", "rejected")
@@ -94,7 +94,7 @@ def restore_approved(course: PlanIndex, state: RunState) -> list[Event]:
     waiting = [task.id for task in state.phases.pending_again() if task.restorable]
     if not waiting:
         return []
-    done = state.find_done()
+    done = course.find_done(state)
     free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=waiting, slots=1)
     return [CandidateRestored(task=one) for one in free]
 
@@ -303,5 +303,6 @@ def _with_needs(course: PlanIndex, state: RunState, wanted: list[str]) -> set[st
         task_id = left.pop()
         if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
             chosen.add(task_id)
-            left += [need.id for need in course.tasks[task_id].needs if state.tasks[need.id].phase not in DONE]
+            done = course.find_done(state)
+            left += [need.id for need in course.tasks[task_id].needs if need.id not in done]
     return chosen

@@ -164,20 +164,22 @@ def find_tasks_held_by_base(course: PlanIndex, state: RunState) -> frozenset[str
     """
     Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
 
-    A task with the red check among its acceptance commands is there to make it green, and starts.
+    A task with the red check among its acceptance commands is there to make it green, and starts; so does the survey
+    that it waits for.
     """
     wave = state.wave
     if not wave.holds_models:
         return frozenset()
     red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
-    return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    held = frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    return held if held == course.paid else held - course.graph.soft
 
 
 def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
-    done = state.find_done()
+    done = course.find_done(state)
     parked = []
     for task in state.in_phase("pending"):
         if task.restorable:
@@ -305,12 +307,14 @@ def _order(
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
     resumes = find_resumable_attempt(course, state, task)
+    # A survey is kept for the tree on which the next run will begin, whatever commands have landed meanwhile.
+    tip = state.began_on if attempt == 1 and task.id in course.graph.soft else state.tip
     return OrderSent(
         task=task.id,
         attempt=attempt,
         message_id=message_id,
         token=token(message_id, now),
-        base=state.tip if resumes is None else task.interrupted_base,
+        base=tip if resumes is None else task.interrupted_base,
         issued_at=now,
         overtook=overtook,
         reserved_usd=reserved.usd,
@@ -368,7 +372,7 @@ class _Purse:
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    asked = (task.review for task in state.in_phase(*MAY_BE_REVIEWED) if task.review.message)
+    asked = (task.review for task in state.phases.each(*MAY_BE_REVIEWED) if task.review.message)
     reviews = (review.uses.get(review.sent) for review in asked)
     whole = state.wave_review.use if state.wave_review.review.message else None
     return any(use is not None and use.open for use in (*orders, *reviews, whole))

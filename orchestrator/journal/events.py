@@ -77,6 +77,7 @@ from forgepool.orchestrator.journal.task_events import (
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
+    SurveyFound,
     TaskAlreadyThere,
     TaskApproved,
     TaskBlocked,
@@ -153,6 +154,7 @@ __all__ = [
     "RunPaused",
     "RunResumed",
     "RunStarted",
+    "SurveyFound",
     "TaskAlreadyThere",
     "TaskApproved",
     "TaskBlocked",
@@ -222,6 +224,7 @@ TaskEvent = (
     | ReviewAnswered
     | ReviewAwaited
     | ReviewSent
+    | SurveyFound
     | TaskAlreadyThere
     | TaskApproved
     | TaskBlocked

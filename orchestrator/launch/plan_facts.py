@@ -19,6 +19,7 @@ from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.workers.agents.briefing.prediction.predict import predict_files
 from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
+from forgepool.workers.agents.builtin.workflow import find_workflow, why_unfit
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.gate_file.document import GATE_FILE, GateFile, effective_checks
 from forgepool.workers.policy.gate_file.reading import read_gate_file
@@ -28,6 +29,8 @@ from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.sandbox.scratch import make_scratch
+from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import VARIABLE
 from forgepool.workers.workspace.dependencies import SetupSite, provide
@@ -77,7 +80,19 @@ def gather_facts(
         estimate=estimate,
         skills=frozenset((*builtin_skills(), *repository_skills(git, tip))),
         models=frozenset(read_table(settings.models_file).models) if settings.broker_url is None else None,
+        workflows={task.id: why for task in plan.tasks if (why := _why_unfit(task, git, tip)) is not None},
     )
+
+
+def _why_unfit(task: Task, git: Git, tip: CommitId) -> str | None:
+    """Return why a task cannot have the workflow that it names; None if it can, or names none."""
+    if not isinstance(task.agent, BuiltinAgent) or task.agent.workflow is None:
+        return None
+    try:
+        workflow = find_workflow(task.agent.workflow, git, tip)
+    except DocumentWrong as wrong:
+        return "; ".join(wrong.mistakes)
+    return why_unfit(workflow, answers=task.answers, leads=task.leads is not None)
 
 
 def predict_likely(plan: Plan, git: Git, tip: CommitId, cache: Path) -> dict[str, list[tuple[str, float]]]:

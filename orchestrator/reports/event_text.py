@@ -263,6 +263,9 @@ def _of_review(
 def _reviewed(event: e.ReviewAnswered) -> str | None:
     result = event.result
     match result.outcome:
+        case "passed" | "failed" if result.objections is not None:
+            models, found = ", ".join(result.models), count_of(len(result.objections), "sentence")
+            return f"{event.task}: {models} objects to {found if result.objections else 'nothing'} of its synthesis"
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
@@ -301,8 +304,12 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
             return f"{event.task}: {_done(event)}"
+        case e.SurveyFound():
+            kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
+            old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
+            return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
-            return f"{event.task}: blocked: it needs '{event.by}', which did not land"
+            return f"{event.task}: blocked: it {event.why}"
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():

@@ -118,6 +118,8 @@ class BuiltinAgent(Message):
     """A built-in role, or a skill from the repository's `.forgepool/skills/`."""
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
+    workflow: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """A built-in workflow, or one from the repository's `.forgepool/workflows/`; None is `build`."""
 
     @property
     def wanted_hints(self) -> HintSettings:
@@ -164,6 +166,8 @@ class Prior(Message):
     """The landed commit."""
     paths: tuple[str, ...] = ()
     report: Report | None = None
+    surveyed: str = Field(default="", exclude_if=lambda commit: not commit)
+    """For the run's survey, the commit that it describes. Left out of other orders, which older workers know."""
 
 
 class Reply(Message):

@@ -62,6 +62,8 @@ class PlanFacts:
     """The names of the skills that a built-in agent can be given."""
     models: frozenset[str] | None = None
     """The names of the models in the table; None where other hosts have the table."""
+    workflows: Mapping[str, str] = field(default_factory=dict)
+    """Why a task cannot have the workflow that it names, by task; those that can are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from forgepool.workers.agents.builtin.permission import Rule
+from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.transcript.entries import (
     Answered,
     Finished,
@@ -23,7 +24,13 @@ from forgepool.workers.context.transcript.entries import (
     now,
 )
 from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
-from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, warning, was_warned
+from forgepool.workers.context.transcript.loop_detection import (
+    MOST_EXPLORING,
+    find_exploration_end,
+    stuck,
+    warning,
+    was_warned,
+)
 from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
@@ -61,6 +68,7 @@ Ending = Literal[
     "queued",
     "waiting",
     "explored",
+    "turns",
     "failed",
     "refused",
     "overflow",
@@ -85,6 +93,8 @@ class ConversationBrief:
     """One call of a tool is all there is, and a second to mend a refused one."""
     open_ended: bool = False
     """True leaves the end of PLAN to its limits, however long it explores."""
+    turns: int | None = None
+    """The most turns of the model in the phase, in this conversation and those of the phase before it."""
 
     @property
     def like(self) -> ModelRequest:
@@ -171,14 +181,25 @@ class Talk:
             return ConversationOutcome(ended="limits", detail=used)
         if self.brief.one_call and self._asked() > 1:
             said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
-            return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
-        return self._explored()
+            return ConversationOutcome(
+                ended="failed", detail=f"its two calls brought nothing that counts; to the last: {said}"
+            )
+        return self._explored() or self._out_of_turns()
+
+    def _out_of_turns(self) -> ConversationOutcome | None:
+        most = self.brief.turns
+        if most is None or facts(self.transcript.entries).own.turns < most:
+            return None
+        return ConversationOutcome(ended="turns", detail=f"it used its {most} turns")
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
         if self.brief.phase != "plan" or self.brief.open_ended:
             return None
-        why = find_exploration_end(self.transcript.entries)
+        most = self.brief.turns or MOST_EXPLORING
+        if self.brief.turns is not None and self.brief.answers:
+            most = max(1, most - _LAST_TURNS)
+        why = find_exploration_end(self.transcript.entries, most=most)
         if why is None:
             return None
         return self._ask_for_report(why) if self.brief.answers else ConversationOutcome(ended="explored", detail=why)
