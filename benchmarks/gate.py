@@ -38,8 +38,8 @@ from ground import Ground, Tried, make_ground, target_of
 from honest import HONEST
 from semantic import BY_STATUS, Road, red_without_a_gate, stream
 
-from forgepool.supervisor.gate_file.document import RULES
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import RULES
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 

@@ -1,5 +1,5 @@
 """
-Findings about a change: a scan's by rule, a reviewer's by category; and which of them must be fixed.
+A reviewer's findings about a change, by category and severity; and which of them must be fixed.
 
 A reviewer's finding goes through the **ROI filter**: a table over category and severity says `fix`, `fix_if_easy` or
 `drop`. It decides what is held against a candidate and what the next attempt is told; nothing of what it drops is lost,
@@ -11,33 +11,6 @@ from typing import Literal
 from pydantic import Field
 
 from forgepool.workers.schema.orders import Message
-
-Weight = Literal["blocks", "attention", "note"]
-"""
-The weight of a scan's finding. `blocks`: the entry is kept out. `attention`: it waits for a look by a person or a
-reviewer of another family. `note`: it is told, and holds nothing up.
-"""
-
-
-class ScanFinding(Message):
-    """Something that a deterministic scan found in the composed diff."""
-
-    rule: str
-    """By which it is waived: `placeholder`, `test-removed`, `protected-path`, ..."""
-    path: str
-    line: int = 0
-    """The line in the new file, or in the old one where it was removed; 0 is the whole file, or the whole change."""
-    text: str = ""
-    """The line, shortened; empty where none is meant. Never a secret."""
-    weight: Weight
-    said: str
-    """One sentence: what is wrong; what would be right."""
-    entry: str = ""
-    """The entry whose change it is about; empty for what several entries do together, and in older journals."""
-
-    def is_of(self, entry: str) -> bool:
-        return self.entry in ("", entry)
-
 
 Severity = Literal["critical", "high", "medium", "low"]
 Category = Literal[

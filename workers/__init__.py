@@ -3,8 +3,9 @@ A worker turns one order into one candidate. This package also carries every mes
 
 An **order** is the message that asks for one **attempt** at a task. A worker takes the order's **lease**, leases a
 checkout, lets an **agent** edit, runs the task's acceptance commands and commits the files. Then it puts the
-**candidate** into the hub together with its **result** (`order.run_order`). Statements of the agent about its own work
-are stored (`claimed_*`), and no decision reads them.
+**candidate** into the hub together with its **result** (`order.run_order`). Files of an attempt without a candidate go
+to another ref, from which nothing lands. Statements of the agent about its own work are stored (`claimed_*`), and no
+decision reads them.
 
 The rooms, from the lowest to the highest; each imports only those before it:
 
@@ -14,9 +15,11 @@ The rooms, from the lowest to the highest; each imports only those before it:
 - `llm`: the only door to models. Wire formats, retries, prices, the chain of models for a task.
 - `tools`: the tools a model may call, language servers and MCP servers among them.
 - `shell`: the only place that understands shell commands: scan, parse, known programs, effects, purpose.
-- `policy`: may this call be made? Rules of the person, the repository and the plan.
+- `policy`: may this call be made? Rules of the person, the repository and the plan. `policy.gate_file` is the
+  repository's own file.
 - `context`: the part of a conversation that a model is sent, and profiles that keep it short.
-- `workspace`: the worktree of one task, its dependencies, checkpoints, acceptance commands, candidate.
+- `workspace`: the worktree of one task, its dependencies, checkpoints, acceptance commands, candidate. Its `scans` are
+  the gate's, too.
 - `agents`: the built-in agent, command-line agents, shell commands, and the text each of them starts from.
 - `order`: one order, from the message to the candidate.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from forgepool.orchestrator.plan.validation.facts import Requirement
-from forgepool.supervisor.scans.protection import find_manifests, is_protected
+from forgepool.workers.workspace.scans.protection import find_manifests, is_protected
 
 _WINDOW = 80
 _FEWEST, _MOST = 3, 5

@@ -9,11 +9,12 @@ from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskRe
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
-from forgepool.supervisor.findings import ReviewFinding, ScanFinding, Threshold, blocking
+from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
 from forgepool.workers.schema.orders import AcpAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 LOG_TAIL_CHARS = 6000
 DIFF_TAIL_CHARS = 8000
@@ -145,14 +146,6 @@ def reason_of_rejection(task: TaskState, *, by: str, why: str) -> ReasonPack:
     said = f": {one_line(why)}" if why.strip() else ", without a reason"
     summary = f"{by} does not let it land{said}"
     return ReasonPack(attempt=task.made_by, kind="rejected", summary=summary, tried=_tried(task))
-
-
-def finding_words(one: ScanFinding) -> str:
-    """`src/a.py:3: placeholder: ...`; the file alone where no line is meant."""
-    place = f"{one.path}:{one.line}" if one.line else one.path
-    text = f" (`{one.text}`)" if one.text else ""
-    before = f"{place}: " if place not in ("", ".") else ""
-    return one_line(f"{before}{one.rule}: {one.said}{text}")
 
 
 def review_finding_words(one: ReviewFinding) -> str:

@@ -21,6 +21,7 @@ from forgepool.orchestrator.journal.events import (
     ReviewAnswered,
     WaveAnswered,
     WaveReviewAnswered,
+    WorkKept,
 )
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
@@ -32,7 +33,17 @@ from forgepool.workers.queue import replies
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = MessageStarted | replies.PathRequest | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+Answer = (
+    MessageStarted
+    | replies.PathRequest
+    | replies.WorkNote
+    | ContextTold
+    | WorkResult
+    | Doubt
+    | CheckResult
+    | Review
+    | Landing
+)
 
 
 def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:
@@ -42,6 +53,8 @@ def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[E
             return _taken(state, answer)
         case replies.PathRequest():
             return _asked(course, state, answer)
+        case replies.WorkNote():
+            return _kept(state, answer)
         case ContextTold():
             return _rebuilt(state, answer)
         case WorkResult():
@@ -62,6 +75,13 @@ def _rebuilt(state: RunState, note: ContextTold) -> list[Event]:
         return []
     told = note.model_dump(exclude={"kind", "order_id", "token"})
     return [ContextRebuilt(task=task.id, attempt=task.attempt, **told)]
+
+
+def _kept(state: RunState, note: replies.WorkNote) -> list[Event]:
+    task, attempt = _task_of_order(state, note.order_id), note.order_id.rpartition(".")[2]
+    if task is None or not attempt.isdecimal() or int(attempt) in state.tasks[task].works:
+        return []
+    return [WorkKept(task=task, attempt=int(attempt), commit=note.commit, withheld=note.withheld)]
 
 
 def _taken(state: RunState, note: MessageStarted) -> list[Event]:
@@ -95,15 +115,15 @@ def _worked(course: PlanIndex, state: RunState, result: WorkResult) -> list[Even
     task = state.task_of(result.order_id)
     if task is not None and task.message is not None:
         return [OrderAnswered(task=task.id, result=result)] if task.message.token == result.token else []
-    late = _task_of_order(state, result)
+    late = _task_of_order(state, result.order_id)
     if late is None or result.outcome != "candidate" or not _may_adopt(course, state, late, result):
         return []
     return [OrderAnswered(task=late, result=result)]
 
 
-def _task_of_order(state: RunState, result: WorkResult) -> str | None:
+def _task_of_order(state: RunState, order_id: str) -> str | None:
     """The task of a late order of this run."""
-    stem, _, _ = result.order_id.rpartition(".")
+    stem, _, _ = order_id.rpartition(".")
     run, _, task = stem.partition(f"{state.run}.")
     return task if not run and task in state.tasks else None
 

@@ -91,6 +91,8 @@ from forgepool.orchestrator.journal.task_events import (
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
+    WorkKept,
+    list_kept,
 )
 
 __all__ = [
@@ -177,7 +179,9 @@ __all__ = [
     "WaveReviewAnswered",
     "WaveReviewSent",
     "WaveSent",
+    "WorkKept",
     "WorkersMissing",
+    "list_kept",
 ]
 
 RunEvent = (
@@ -211,6 +215,7 @@ OrderEvent = (
     | PathsQueued
     | PathsRefused
     | ProfileChosen
+    | WorkKept
 )
 TaskEvent = (
     LeadReplied

@@ -68,6 +68,34 @@ class OrderAnswered(Message):
     result: WorkResult
 
 
+class WorkKept(Message):
+    """An attempt's files are kept. Journaled alone of an attempt that was stopped; an answer tells it otherwise."""
+
+    kind: Literal["work.kept"] = "work.kept"
+    task: str
+    attempt: int
+    what: Literal["candidate", "unverified", "unfinished"] = "unverified"
+    """Only a candidate may land. `unfinished` work is that of an attempt which another one may continue."""
+    commit: str = ""
+    withheld: str = ""
+    """Why the hub does not have it, and what has it."""
+
+
+def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:
+    """Return what an answer says of its attempt's files; nothing where it changed none."""
+    result = answered.result
+    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld)
+    if result.outcome == "candidate":
+        kept = kept.model_copy(update={"what": "candidate", "commit": result.commit or ""})
+    elif result.resumable:
+        kept = kept.model_copy(update={"what": "unfinished"})
+    elif result.unverified is not None:
+        kept = kept.model_copy(update={"commit": result.unverified})
+    elif not result.withheld:
+        return {}
+    return {result.attempt: kept}
+
+
 class PathsAsked(Message):
     """An attempt under way wants to change paths that its task does not hold."""
 

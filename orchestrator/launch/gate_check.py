@@ -17,11 +17,10 @@ from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_co
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import blocking
-from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.supervisor.messages.requests import PERSON, Author, CheckRequest, EntryRef, ReviewPolicy, ReviewRequest
+from forgepool.workers.policy.gate_file.document import GATE_FILE, CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
@@ -147,7 +146,7 @@ def _run_checks(
 
 def _hint_for_people(question: GateCheckQuestion, result: CheckResult) -> str:
     """Return a hint for a change that scans refused and whose author was not named."""
-    from forgepool.supervisor.scans.scanning import LIMITS
+    from forgepool.workers.workspace.scans.scanning import LIMITS
 
     limits = all(finding.rule in LIMITS for finding in result.findings if finding.weight != "note")
     if question.family != UNKNOWN or result.verdict != "findings" or limits:

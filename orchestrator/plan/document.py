@@ -36,8 +36,8 @@ from forgepool.orchestrator.plan.entries import (
 )
 from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
-from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
-from forgepool.supervisor.gate_file.reading import check_mistakes
+from forgepool.workers.policy.gate_file.document import CheckDefinition, definitions
+from forgepool.workers.policy.gate_file.reading import check_mistakes
 from forgepool.workers.schema.documents import Located, read, read_text, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Duration, Mistake, Slug

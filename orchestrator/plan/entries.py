@@ -21,8 +21,8 @@ from forgepool.orchestrator.plan.fan_out import (
     for_each,
     merge_defaults,
 )
-from forgepool.supervisor.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
+from forgepool.workers.policy.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob
@@ -365,7 +365,7 @@ def check_silences(reading: PlanReading) -> None:
     if not any(fields.waive for _, fields in places):
         return
     # Imported late: the rules load grammars, which takes time.
-    from forgepool.supervisor.gate_file.document import RULES
+    from forgepool.workers.policy.gate_file.document import RULES
 
     for where, fields in places:
         for at, name in enumerate(fields.waive):

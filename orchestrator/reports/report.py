@@ -10,7 +10,6 @@ from forgepool.orchestrator.decisions.reasons import (
     author_words,
     count_of,
     finding_lines,
-    finding_words,
     one_line,
     reviewer_words,
 )
@@ -21,7 +20,7 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import Waits, list_kept, survey_words, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -29,6 +28,7 @@ from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
+from forgepool.workers.workspace.scans.findings import finding_words
 
 
 def describe_missing_review(course: PlanIndex, state: RunState) -> Iterator[str]:
@@ -151,7 +151,7 @@ def report_lines(
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task, public)
-            yield from () if public else _logs(kept, logs, task)
+            yield from () if public else _leavings(kept, state, logs, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     yield from _target(kept.course, recorded, public)
@@ -328,8 +328,9 @@ def _reasons(task: TaskState, public: bool) -> Iterator[str]:
             yield f"    | {line}"
 
 
-def _logs(kept: KeptRun, logs: LogIndex, task: TaskState) -> Iterator[str]:
-    """Yield the folder of a task's newest logs, and the command that shows all."""
+def _leavings(kept: KeptRun, state: RunState, logs: LogIndex, task: TaskState) -> Iterator[str]:
+    """Yield the refs that keep a task's files, the folder of its newest logs, and the command that shows all logs."""
+    yield from (f"  - kept: {one.words}" for one in list_kept(state, task))
     found = logs.logs(task.id)
     if found:
         last = found[-1]

@@ -1,5 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -18,6 +19,24 @@ from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptStanding:
+    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
+
+    attempt: int
+    what: str
+    """`candidate`, which may land; `unverified`, which never does; `unfinished`, which another attempt may continue."""
+    ref: str
+    """Empty where the hub does not have them."""
+    commit: str
+    withheld: str
+    """Why the hub does not have them, and what has them; empty where it has."""
+
+    @property
+    def words(self) -> str:
+        return f"attempt {self.attempt}, {self.what}: {self.ref or self.withheld}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +68,8 @@ class TaskStanding:
     used: RunBill
     """Usage of models, including reviews."""
     used_by_reviews: RunBill
+    kept: tuple[KeptStanding, ...] = ()
+    """The files that its attempts have left, until it has landed."""
     context: float | None = None
     """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
 
@@ -187,8 +208,21 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         red_base=task.verdict.red_base if task.verdict else (),
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
+        kept=tuple(list_kept(waits.state, task)),
         context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
+
+
+def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
+    """Yield the files that the attempts of a task have left; those of one that is done are removed."""
+    if not task.works or task.phase in DONE:
+        return
+    from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
+
+    refs = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
+    for number, one in task.works.items():
+        ref = "" if one.withheld else refs[one.what](state.run, task.id, number)
+        yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
 
 
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:

@@ -19,7 +19,6 @@ from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
-from forgepool.supervisor.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import (
     CheckRequest,
     EntryRef,
@@ -30,8 +29,10 @@ from forgepool.supervisor.messages.requests import (
     WaveOf,
 )
 from forgepool.workers.order.entry import run_order
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.policy_rules import ScanTerms
 from forgepool.workers.schema.reports import LeadReply
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 from forgepool.worktrees.commits.candidate import WORK
@@ -151,6 +152,7 @@ def order(
         context=task.profile or None,
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
+        scans=_scan_terms(course, task),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
         references=planned.context,
@@ -165,6 +167,11 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _scan_terms(course: PlanIndex, task: TaskState) -> ScanTerms:
+    planned, checks = course.tasks[task.id], {check.name: check.run for check in _plan_checks(course)}
+    return ScanTerms(grants=planned.grants, waive=planned.waive, reviewed=course.wants_review(task), checks=checks)
 
 
 def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:
@@ -364,13 +371,13 @@ def _plan_checks(course: PlanIndex) -> tuple[CheckDefinition, ...]:
 
 
 def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
-    if task.result is None or task.result.commit is None:
+    if task.result is None or not task.candidate:
         raise ValueError(f"'{task.id}' stands in the train without a candidate")
     attempt, planned, entry = task.result.attempt, course.tasks[task.id], state.submitted.get(task.id)
     return EntryRef(
         task=task.id,
         attempt=attempt,
-        commit=task.result.commit,
+        commit=task.candidate,
         ref=candidate_ref(state.run, task.id, attempt),
         message=_landing_message(course, state, task, attempt),
         author=author_in(course, state, task),

@@ -12,13 +12,13 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan, load_plan
 from forgepool.orchestrator.plan.entries import review_by
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import GATE_FILE
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.documents import read
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import BuiltinAgent, ScriptedAgent
+from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref, work_ref
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import InfrastructureError, UserError
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
@@ -168,6 +168,7 @@ def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: s
 
 
 _MOST_DONE, _TOGETHER = 30, 10
+_OF_ATTEMPTS = (candidate_ref, result_ref, work_ref)
 
 
 def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: Path) -> list[str]:
@@ -182,7 +183,7 @@ def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: P
     sent = [each.issued_at for each in state.outstanding().values() if each.kind in ("check", "review")]
     landed = [task for task in state.in_phase("landed") if task.ended < min(sent, default=math.inf)]
     landed = sorted(landed, key=lambda task: task.ended)[-_MOST_DONE:]
-    led = [task for task in landed if isinstance(course.tasks[task.id].agent, BuiltinAgent | ScriptedAgent)]
+    led = [task for task in landed if not isinstance(course.tasks[task.id].agent, CommandAgent)]
     away = {task.id for task in led if not _transcript(folder, task.id, task.attempt).exists()}
     if len(away) >= _TOGETHER:
         with suppress(GitFailed):
@@ -190,7 +191,7 @@ def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: P
     names: list[str] = []
     for task in landed:
         attempts = range(1, task.attempt + 1)
-        names += [ref(state.run, task.id, attempt) for attempt in attempts for ref in (candidate_ref, result_ref)]
+        names += [ref(state.run, task.id, attempt) for attempt in attempts for ref in _OF_ATTEMPTS]
         here = (attempt for attempt in attempts if _transcript(folder, task.id, attempt).exists())
         names += [marker_ref(state.run, task.id), *(progress_ref(state.run, task.id, attempt) for attempt in here)]
     return names

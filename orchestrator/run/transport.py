@@ -23,7 +23,7 @@ from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies, run_presence
 from forgepool.workers.queue.broker import PROTOCOL, Queue, Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer
+from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer, WorkNote
 from forgepool.workers.queue.run_presence import RunPresence
 from forgepool.workers.queue.signing import NotSigned
 from forgepool.workers.schema.orders import WorkResult
@@ -35,6 +35,7 @@ _ANSWER: TypeAdapter[Answer | MessageRefused] = TypeAdapter(
         MessageStarted
         | MessageRefused
         | PathRequest
+        | WorkNote
         | ContextTold
         | WorkResult
         | Doubt

@@ -220,6 +220,9 @@ def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
             lose_message(state, event, at)
         case e.OrderAnswered():
             task_steps.answer_order(state, state.step(event.task, "running", "pending"), event, at)
+        case e.WorkKept():
+            task = state.tasks[event.task]
+            task.works = task.works | {event.attempt: event}
         case e.PathsAsked():
             task_steps.ask_paths(state.step(event.task, "running"), event, at)
         case e.PathsGranted():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from forgepool.orchestrator.journal.events import ParkedFor
+from forgepool.orchestrator.journal.events import ParkedFor, WorkKept
 from forgepool.orchestrator.journal.queue_events import GateAnswer
 from forgepool.orchestrator.plan.budget import Use, give_up_use
 from forgepool.supervisor.messages.answers import (
@@ -269,6 +269,8 @@ class TaskState:
     unfit: dict[str, str] = field(default_factory=dict)
     """Hosts that have shown that they lack a key or a program for it, with what each said."""
     result: WorkResult | None = None
+    works: dict[int, WorkKept] = field(default_factory=dict)
+    """By attempt, the files it has left."""
     extra: tuple[str, ...] = ()
     """Paths held beyond the declared globs."""
     wanted: tuple[str, ...] = ()

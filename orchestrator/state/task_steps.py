@@ -82,6 +82,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
         _give_up_use(task, None)
     asked_at = task.message.issued_at if task.message is not None else 0.0
     task.message, task.result, task.asks, task.lost = None, result, {}, 0
+    task.works = task.works | e.list_kept(event)
     if result.lead is not None:
         state.lead.request, state.lead.notes = result.lead.request, result.lead.notes
     task.uses = settle_use(

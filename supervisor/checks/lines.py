@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import parse
 
 Cost = Callable[[CheckDefinition], float | None]

@@ -16,7 +16,7 @@ from forgepool.supervisor.checks.results.failures import untold
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.running import CheckPlace, TriedCheck, label_of, run_line
 from forgepool.supervisor.checks.store import Store, StoredResult, is_green
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.worktrees.commits.compose import Regeneration
 from forgepool.worktrees.git.git import CommitId
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from forgepool.supervisor.checks.lines import match_inputs
-from forgepool.supervisor.gate_file.document import CheckDefinition, apply_scopes, effective_checks, voting
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import CheckDefinition, apply_scopes, effective_checks, voting
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class TargetLanes:
         return self._lanes
 
     def _read(self, at: str) -> None:
-        from forgepool.supervisor.gate.requirements import GATE_FILE
+        from forgepool.workers.policy.gate_file.document import GATE_FILE
         from forgepool.worktrees.commits.changes import find_at, read_file
         from forgepool.worktrees.git.git import CommitId
 

@@ -14,15 +14,15 @@ from forgepool.supervisor.checks.results.touched import covers, free_touched, ow
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
-from forgepool.supervisor.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
-from forgepool.supervisor.regeneration.running import as_check
-from forgepool.supervisor.scans.subject import Subject
+from forgepool.workers.policy.gate_file.document import as_check
+from forgepool.workers.workspace.scans.findings import ScanFinding
+from forgepool.workers.workspace.scans.subject import Subject
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git
@@ -58,7 +58,7 @@ class ComposedCandidate:
             Untold: a check gave no answer, and no entry is at fault.
             NotConfigured: a check proves nothing, on the target neither.
         """
-        from forgepool.supervisor.scans.scanning import scan
+        from forgepool.workers.workspace.scans.scanning import scan
 
         subjects = self._subjects()
         found = [
@@ -76,7 +76,7 @@ class ComposedCandidate:
         self, at: int, findings: tuple[ScanFinding, ...], subjects: list[Subject]
     ) -> tuple[ScanFinding, ...]:
         """Return the findings about an entry, once it is known which of its generated files the command made too."""
-        from forgepool.supervisor.scans.scanning import OF_PATHS, scan
+        from forgepool.workers.workspace.scans.scanning import OF_PATHS, scan
 
         held = {one.path for one in findings if one.rule in OF_PATHS and one.weight != "note"}
         subject, made = subjects[at], self.runs.regeneration
@@ -94,7 +94,7 @@ class ComposedCandidate:
         """
         Return the verdict about the first entry that is kept out, those ahead included, since they may land with these.
         """
-        from forgepool.supervisor.scans.scanning import find_kept_out as held_against
+        from forgepool.workers.workspace.scans.scanning import find_kept_out as held_against
 
         for entry, findings in found:
             if held := held_against(findings, reviewed=self._looked_at(entry)):
@@ -108,7 +108,7 @@ class ComposedCandidate:
 
     def _subjects(self) -> list[Subject]:
         """One for each entry of the spec: what it changes where it stands."""
-        from forgepool.supervisor.scans.scanning import subject_of
+        from forgepool.workers.workspace.scans.scanning import subject_of
 
         scans, checks = self.demands.scans, self.demands.checks
         before = (CommitId(self.request.base), *(step.commit for step in self.composed.steps))
@@ -148,7 +148,7 @@ class ComposedCandidate:
         """
         Add the end of the diff to an entry that is kept out, and take secrets out of all texts: they are passed on.
         """
-        from forgepool.supervisor.scans.content.secrets import find_secrets, hide_values
+        from forgepool.workers.workspace.scans.content.secrets import find_secrets, hide_values
 
         if result.verdict == "green" and not result.advice:
             return result

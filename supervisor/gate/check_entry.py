@@ -20,14 +20,13 @@ from forgepool.supervisor.checks.runs import CheckRuns, Untold
 from forgepool.supervisor.checks.store import open_store
 from forgepool.supervisor.gate.candidate import ComposedCandidate
 from forgepool.supervisor.gate.check_target import whole_set
-from forgepool.supervisor.gate.requirements import GATE_FILE as GATE_FILE
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate.verdicts import composable, conflicting
-from forgepool.supervisor.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest, TrainRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
+from forgepool.workers.policy.gate_file.document import GATE_FILE, NotConfigured, voting
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level

@@ -5,7 +5,9 @@ The target's demands on all that lands on it, read from its tip and never from a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forgepool.supervisor.gate_file.document import (
+from forgepool.supervisor.messages.requests import EntryRef, Independence, TrainRequest
+from forgepool.workers.policy.gate_file.document import (
+    GATE_FILE,
     CheckDefinition,
     GateFile,
     NotConfigured,
@@ -16,13 +18,10 @@ from forgepool.supervisor.gate_file.document import (
     effective_checks,
     voting,
 )
-from forgepool.supervisor.gate_file.reading import read_gate_file, unknown_scopes, unknown_uses
-from forgepool.supervisor.messages.requests import EntryRef, Independence, TrainRequest
+from forgepool.workers.policy.gate_file.reading import read_gate_file, unknown_scopes, unknown_uses
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
-
-GATE_FILE = "forgepool.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +71,6 @@ def demands_of(mirror: Mirror, request: TrainRequest) -> Demands:
         regenerate=of_target.regenerate,
         independence=_independence(of_target, request),
     )
-
-
-def read_gate(git: Git, commit: CommitId, plan_checks: Sequence[CheckDefinition]) -> GateFile:
-    """
-    Return what a commit of the target demands of what lands on it, with the plan's further checks and all scopes.
-
-    Raises:
-        DocumentWrong: its gate file cannot be read as one.
-        FileTooLarge, GitFailed: it cannot be read at all.
-    """
-    text = read_file(git, commit, GATE_FILE) if GATE_FILE in find_at(git, commit, GATE_FILE) else None
-    found = read_gate_file(text.decode(errors="replace"), GATE_FILE) if text is not None else GateFile(checks=())
-    checks = apply_scopes(effective_checks(found.checks, plan_checks), found.scopes)
-    return found.model_copy(update={"checks": checks})
 
 
 def independence_of(mirror: Mirror, request: TrainRequest) -> Independence:

@@ -4,10 +4,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from forgepool.supervisor.findings import ScanFinding, Threshold
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.supervisor.findings import Threshold
 from forgepool.supervisor.messages.answers import Approval, Certificate, Review
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import Limits, Message
+from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange
 
 LandingStyle = Literal["merge", "squash", "rebase"]
 PERSON = "person"
@@ -34,7 +35,7 @@ class Author(Message):
         return self.agent == PERSON and not self.models and not self.families
 
 
-class EntryRef(Message):
+class EntryRef(ScannedChange):
     """One candidate on its way to the target."""
 
     task: str
@@ -45,26 +46,16 @@ class EntryRef(Message):
     message: str
     """The whole message of the commit that brings it into the target, trailers included."""
     author: Author = Author()
-    holds: tuple[str, ...] | None = None
-    """Globs the task may write, as a person declared them; None where none were declared."""
-    extended: tuple[str, ...] = ()
-    """
-    Further paths it holds, because it asked for them or touched them undeclared. That is no permission to change tests.
-    """
-    grants: tuple[str, ...] = ()
-    """Globs of protected paths and tests that a person lets this task change."""
-    waive: tuple[str, ...] = ()
-    """Rules of scans that a person waives for this task."""
-    planned: tuple[str, ...] = ()
-    """The paths its agent said it would change."""
-    claims: str = ""
-    """The agent's own words about its work; quoted, never believed."""
     reviewed: bool = False
     """It does not land without an approval of its own."""
     style: LandingStyle | None = None
     """How it comes into the target; None: as its request says."""
     branch: bool = False
     """It may be several commits, of whichever age: only the last was submitted."""
+
+    @property
+    def by_person(self) -> bool:
+        return self.author.is_person
 
 
 class TrainRequest(Message):

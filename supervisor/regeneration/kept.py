@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.gate_file.document import RegenerateDefinition
+from forgepool.workers.policy.gate_file.document import RegenerateDefinition
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.workspace.refs import overlay_ref
 from forgepool.worktrees.commits.candidate import files_of, with_files, write_commit

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
 from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
-from forgepool.supervisor.gate_file.document import CheckDefinition, RegenerateDefinition
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.supervisor.regeneration.kept import make_files
+from forgepool.workers.policy.gate_file.document import CheckDefinition, RegenerateDefinition, as_check
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import let_out
@@ -42,17 +42,6 @@ def make(
             return failure.model_copy(update={"check": words(definition)})
         ended = _run(command, bench)
         return _taken(definition, ended, bench) if ended.succeeded else _failure(definition, ended)
-
-
-def as_check(definition: RegenerateDefinition) -> CheckDefinition:
-    """Return the command in the form of a check, with its set-up, folders, hosts and time limit."""
-    settings = {
-        "setup": definition.setup,
-        "cache": definition.cache,
-        "network": definition.network,
-        "timeout_s": definition.timeout_s,
-    }
-    return CheckDefinition.model_validate({"name": "regenerate", "run": definition.run, **settings})
 
 
 def words(definition: RegenerateDefinition) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from projects import PROJECTS, NotHere, Project, open_project
 from tools import TOOLS, WEAKENING, edit
 
-from forgepool.supervisor.findings import ScanFinding
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 
 def judged(tools: Sequence[str]) -> Iterator[tuple[str, str, int, tuple[ScanFinding, ...]]]:

@@ -8,8 +8,8 @@ from repositories import git, write
 
 from forgepool.supervisor.detection.projects import detect
 from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
-from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.worktrees.git.git import CommitId, Git
 
 Files = dict[str, str]

@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.queue.broker import BrokerAway, connect
+from forgepool.workers.queue.replies import WorkNote, tell
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
@@ -27,9 +30,11 @@ from forgepool.workers.workspace.refs import (
     find_published,
     publish,
     publish_report,
+    publish_unverified,
     require_hub,
 )
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
+from forgepool.workers.workspace.screening import AttemptWork, why_withheld
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
@@ -47,11 +52,12 @@ _UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
 
 
 class NotDone(Exception):
-    """The order ended without a candidate; `fields` are those of its result."""
+    """The order ended without a candidate; `fields` are those of its result, `tree` its files where these are known."""
 
-    def __init__(self, outcome: Outcome, detail: str, **fields: Any) -> None:
+    def __init__(self, outcome: Outcome, detail: str, *, tree: TreeId | None = None, **fields: Any) -> None:
         super().__init__(detail)
         self.fields = {"outcome": outcome, "detail": detail, **fields}
+        self.tree = tree
 
 
 def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult:
@@ -69,8 +75,6 @@ def carry_out(order: WorkOrder, settings: Settings, *, stop: Stop) -> WorkResult
         earlier = find_published(mirror, order) if order.resent else None
         blank = blank.model_copy(update={"sandbox": choose_level(settings.sandbox)})
         return earlier or _attempt(order, settings, mirror, blank, stop)
-    except NotDone as ended:
-        return blank.model_copy(update={**ended.fields, "finished_at": time.time()})
     except (GitFailed, MissingCommit, HubUnusable, Unusable, *_UNHELD, OSError) as trouble:
         so_far = sum_so_far(order, settings)
         return blank.model_copy(update={**so_far, "detail": str(trouble), "finished_at": time.time()})
@@ -83,34 +87,77 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         require_hub(mirror, order.anchor)
     ensure_from_hub(mirror, base, f"refs/heads/{order.target}", order.anchor)
     with set_up(order, settings, mirror, stop=stop) as workspace:
-        answer = perform(_assignment(workspace), workspace, stop=stop)
-        if answer.ended == "failed":
-            _require_disk(workspace.checkout.path)
-        about = _about(answer, workspace)
-        if answer.report is not None:
-            told = {"outcome": "reported", "report": answer.report, "claimed_summary": answer.claimed_summary}
-            reported = blank.model_copy(update={**about, **told, "finished_at": time.time()})
-            return publish_report(mirror, order, reported)
-        if answer.ended != "finished":
-            outcome = _outcome_of(answer)
-            if answer.nothing_to_do:
-                _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)
-            elif outcome == "no_change":
-                _require_unchanged_acceptance(workspace, about, stop)
-            waiting = _if_waiting(answer) | {"lacks": outcome == "needs_human" and answer.trouble is not None}
-            raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
-        tree, paths = _left_behind(workspace, about, stop)
-        _require_acceptance(workspace, tree, about, stop)
-        result = blank.model_copy(
-            update={
-                **about,
-                "outcome": "candidate",
-                "paths": paths,
-                "claimed_summary": answer.claimed_summary,
-                "finished_at": time.time(),
-            }
-        )
-        return publish(mirror, order, Candidate(base=base, tree=tree, result=result))
+        try:
+            return _perform(workspace, blank, stop)
+        except NotDone as ended:
+            result = blank.model_copy(update={**ended.fields, "finished_at": time.time()})
+            result = _keep_unverified(workspace, ended.tree, result)
+    if result.unverified is not None and stop():
+        _tell_kept(order, settings, result)
+    return result
+
+
+def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
+    """Raises NotDone where it ends without a candidate and without a report."""
+    order, mirror = workspace.order, workspace.mirror
+    answer = perform(_assignment(workspace), workspace, stop=stop)
+    if answer.ended == "failed":
+        _require_disk(workspace.checkout.path)
+    about = _about(answer, workspace)
+    if answer.report is not None:
+        told = {"outcome": "reported", "report": answer.report, "claimed_summary": answer.claimed_summary}
+        reported = blank.model_copy(update={**about, **told, "finished_at": time.time()})
+        return publish_report(mirror, order, reported)
+    if answer.ended != "finished":
+        outcome = _outcome_of(answer)
+        if answer.nothing_to_do:
+            _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)
+        elif outcome == "no_change":
+            _require_unchanged_acceptance(workspace, about, stop)
+        waiting = _if_waiting(answer) | {"lacks": outcome == "needs_human" and answer.trouble is not None}
+        raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
+    tree, paths = _left_behind(workspace, about, stop)
+    _require_acceptance(workspace, tree, about, stop)
+    result = blank.model_copy(
+        update={
+            **about,
+            "outcome": "candidate",
+            "paths": paths,
+            "claimed_summary": answer.claimed_summary,
+            "finished_at": time.time(),
+        }
+    )
+    return publish(mirror, order, Candidate(base=workspace.base, tree=tree, result=result))
+
+
+def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResult) -> WorkResult:
+    """
+    Put the files of an attempt without a candidate into the hub, if it changed any; the result stays what it is.
+
+    Those of an attempt that another one continues are there already, with its conversation.
+    """
+    if result.resumable:
+        return result
+    git, base = workspace.mirror.git, workspace.base
+    try:
+        tree = tree or workspace.checkout.snapshot()
+        paths = list_touched_paths(changes(git, base, tree))
+        if not paths:
+            return result
+        work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
+        result = result.model_copy(update={"withheld": why_withheld(work)})
+        return publish_unverified(workspace.mirror, workspace.order, Candidate(base=base, tree=tree, result=result))
+    except (GitFailed, Unusable, OSError) as trouble:
+        return result.model_copy(update={"withheld": f"its work could not be kept: {trouble}"})
+
+
+def _tell_kept(order: WorkOrder, settings: Settings, result: WorkResult) -> None:
+    """Tell the run of work whose result it does not want any more; a note that is lost leaves the ref in the hub."""
+    if settings.broker_url is None:
+        return
+    note = WorkNote(order_id=order.order_id, commit=result.unverified or "", withheld=result.withheld)
+    with suppress(*BrokerAway), connect(settings.broker_url) as client:
+        tell(client, order.run, note)
 
 
 def _require_disk(folder: Path) -> None:
@@ -202,7 +249,8 @@ def _left_behind(workspace: Workspace, about: dict[str, Any], stop: Stop) -> tup
         _require_unchanged_acceptance(workspace, about, stop)
         raise NotDone("no_change", "the agent ended well and changed no file that git keeps", **about)
     if (shown := unprintable(paths)) is not None:
-        raise NotDone("agent_failed", f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8", **about)
+        why = f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8"
+        raise NotDone("agent_failed", why, tree=tree, **about)
     return tree, paths
 
 
@@ -213,7 +261,8 @@ def _require_acceptance(workspace: Workspace, tree: TreeId, about: dict[str, Any
     finding = accept(workspace.order, workspace.checkout.path, workspace.own, workspace.logs, stop=stop)
     if finding.verdict != "green":
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
-        raise NotDone(outcome, finding.detail, **about | {"log": finding.log}, log_tail=finding.output)
+        fields = about | {"log": finding.log}
+        raise NotDone(outcome, finding.detail, tree=tree, **fields, log_tail=finding.output)
 
 
 def _require_unchanged_acceptance(workspace: Workspace, about: dict[str, Any], stop: Stop) -> None:

@@ -56,7 +56,7 @@ _NEEDED: dict[Queue, tuple[str, ...]] = {
     ),
     CHECKS: (
         "forgepool.supervisor.gate.check_entry",
-        "forgepool.supervisor.scans.scanning",
+        "forgepool.workers.workspace.scans.scanning",
         "detect_secrets.plugins.base",
     ),
     LANDINGS: ("forgepool.supervisor.gate.land",),

@@ -37,6 +37,16 @@ class MessageStarted(Message):
     pid: int
 
 
+class WorkNote(Message):
+    """A worker has kept the files of an attempt that was stopped, and whose result nothing waits for."""
+
+    kind: Literal["work_kept"] = "work_kept"
+    order_id: str
+    commit: str
+    withheld: str = ""
+    """The reason why the hub does not have the commit, as in a result."""
+
+
 class MessageRefused(Message):
     """
     A host's note that it has refused a message, or the reader's note of an entry that it has refused.

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
-from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.policy_rules import RuleEntry, ScanTerms
 from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
 
 
@@ -302,6 +302,8 @@ class WorkOrder(Message):
     """Files its commands find in `$FORGEPOOL_ASSETS`."""
     setups: tuple[Setup, ...] = ()
     """Set-ups of the plan's checks. The worker reads those of the repository's checks from the base."""
+    scans: ScanTerms | None = None
+    """None from an older version: the gate alone scans the work then."""
     limits: Limits = Limits()
     reasons: tuple[ReasonPack, ...] = ()
     references: tuple[str, ...] = ()
@@ -351,6 +353,10 @@ class WorkResult(Message):
     outcome: Outcome
     commit: str | None = None
     """The candidate, kept in the hub; set exactly when the outcome is `candidate`."""
+    unverified: str | None = None
+    """The commit of work that is no candidate and never lands. The hub keeps it, unless `withheld` says why not."""
+    withheld: str = ""
+    """Why that commit is on its host alone, or why there is none, as a sentence."""
     nothing_to_do: bool = False
     """With `no_change`: a committed plan gives the reason why nothing has to be changed."""
     paths: tuple[str, ...] = ()
@@ -395,5 +401,4 @@ class WorkResult(Message):
 
     @property
     def attempt(self) -> int:
-        """Return the number of the answered attempt, from the order's id."""
         return int(self.order_id.rpartition(".")[2])

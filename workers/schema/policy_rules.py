@@ -87,3 +87,18 @@ class RuleEntry(_Written):
     reason: str = ""
     match_examples: tuple[str, ...] = ()
     not_match_examples: tuple[str, ...] = ()
+
+
+class ScanTerms(BaseModel):
+    """The terms by which the gate will scan the work, and by which the worker scans it before."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    grants: tuple[str, ...] = ()
+    """Globs of protected paths and tests that a person lets the task change."""
+    waive: tuple[str, ...] = ()
+    """Rules that a person waives for it."""
+    reviewed: bool = False
+    """The plan has the work reviewed, so that findings for attention are left to the reviewer."""
+    checks: dict[str, str] = Field(default_factory=dict)
+    """The commands of the plan's checks by name. Their set-ups are among the order's."""

@@ -54,15 +54,28 @@ class Keeper:
     def settle(self) -> None:
         """Wait until the files may change again."""
 
+    def flush(self, *, wait_s: float) -> bool:
+        """Wait until every noted turn is kept, and return whether it is."""
+        return False
+
 
 class HubKeeper(Keeper):
     """
     Keeps an attempt's work in the hub, from a thread for snapshots and one for pushes.
 
-    A conversation whose host dies resumes from the last push, which has all turns before it.
+    A conversation whose host dies resumes from the last push, which has all turns before it. With `files`, it keeps
+    these beside every transcript, and reads none from the checkout.
     """
 
-    def __init__(self, order: WorkOrder, checkout: Checkout, transcript: Transcript, *, tip: CommitId | None) -> None:
+    def __init__(
+        self,
+        order: WorkOrder,
+        checkout: Checkout,
+        transcript: Transcript,
+        *,
+        tip: CommitId | None,
+        files: TreeId | None = None,
+    ) -> None:
         self._order, self._checkout, self._transcript = order, checkout, transcript
         self._ref = progress_ref(order.run, order.task, order.attempt)
         self._tip = tip
@@ -71,8 +84,8 @@ class HubKeeper(Keeper):
         """The moment from which the hub may be given another turn."""
         self._urgent = 0
         """The length of the transcript that does not wait for that moment."""
-        self._files: TreeId | None = None
-        self._stale = True
+        self._files = files
+        self._stale = files is None
         """True when files may have changed since the last snapshot."""
         self._due: int | None = None
         """The length of the transcript, in bytes, for which a snapshot is due."""
@@ -221,8 +234,14 @@ class HubKeeper(Keeper):
 
 
 @contextmanager
-def keep_hub(order: WorkOrder, checkout: Checkout, transcript: Transcript, tip: CommitId | None) -> Iterator[HubKeeper]:
-    keeper = HubKeeper(order, checkout, transcript, tip=tip)
+def keep_hub(
+    order: WorkOrder,
+    checkout: Checkout,
+    transcript: Transcript,
+    tip: CommitId | None,
+    files: TreeId | None = None,
+) -> Iterator[HubKeeper]:
+    keeper = HubKeeper(order, checkout, transcript, tip=tip, files=files)
     try:
         yield keeper
     finally:

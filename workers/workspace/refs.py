@@ -34,6 +34,15 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
+def work_ref(run: str, task: str, attempt: int) -> str:
+    """
+    Return the ref of an attempt's unverified work, such as that of a timeout: a tag like a candidate's.
+
+    It is not where candidates are: nothing takes the one for the other, and nothing lands from here.
+    """
+    return f"refs/forgepool/{run}/unverified/{task}/{attempt}"
+
+
 def orders_of(run: str, task: str) -> str:
     """Return the pattern of a task's candidates."""
     return f"refs/forgepool/{run}/orders/{task}/*"
@@ -161,6 +170,37 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
             raise GitFailed(("push",), 1, f"the hub refuses candidates: {reason}")
         case answer:
             assert_never(answer)
+
+
+def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResult:
+    """
+    Commit work that is no candidate, push it with its result, and return that result.
+
+    Another delivery of the order may have left its own work there, which this replaces. Where the hub does not take it,
+    or must not have it, as `withheld` says, the commit stays in the mirror alone.
+    """
+    result, ref = candidate.result, work_ref(order.run, order.task, order.attempt)
+    subject = f"Unverified, {result.outcome}: {order.title}"
+    message = _message(order.model_copy(update={"title": subject, "description": result.detail}))
+    commit = commit_candidate(mirror.git, base=candidate.base, tree=candidate.tree, message=message, at=order.issued_at)
+    result = result.model_copy(update={"unverified": commit})
+    tag = _tag(mirror.git, commit, result, order)
+    why = result.withheld or _push_unverified(mirror, order, ref, tag)
+    if not why:
+        return result
+    mirror.git.run("update-ref", f"refs/hub/{ref.removeprefix('refs/')}", tag)
+    where = f"only host {result.host} has it: git -C {mirror.path} show {commit}"
+    return result.model_copy(update={"withheld": f"{why}; {where}"})
+
+
+def _push_unverified(mirror: Mirror, order: WorkOrder, ref: str, tag: CommitId) -> str:
+    """Return why the hub does not have it; empty where it has."""
+    try:
+        there = mirror.hub_refs(ref).get(ref)
+        pushed = mirror.push([RefUpdate(ref=ref, new=tag, expected=there)], near=(f"refs/heads/{order.target}",))
+    except GitFailed as away:
+        return f"the hub could not be reached ({away})"
+    return "" if isinstance(pushed, Pushed) else f"the hub did not take it ({pushed})"
 
 
 def publish_report(mirror: Mirror, order: WorkOrder, result: WorkResult) -> WorkResult:

@@ -29,6 +29,8 @@ from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
 from forgepool.workers.workspace.citations import find_wrong_citations
 from forgepool.workers.workspace.dependencies import SetupSite, provide
+from forgepool.workers.workspace.scans.findings import ScanFinding
+from forgepool.workers.workspace.screening import AttemptWork, describe_held, find_held
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, TreeId
@@ -62,6 +64,17 @@ class AcceptanceFinding:
         print_ = "" if ok else fingerprint(self.detail, self.output)
         output = self.output[-_OUTPUT_CHARACTERS:]
         return Verified(at=now(), ok=ok, detail=self.detail, output=output, fingerprint=print_, outside=self.paths)
+
+    def with_held(self, held: Sequence[ScanFinding]) -> "AcceptanceFinding":
+        """Add what the gate's scans would hold against the work, so that both are mended at once."""
+        sentence, listed = describe_held(held)
+        red = self.verdict == "red"
+        return AcceptanceFinding(
+            verdict="red",
+            detail=f"{self.detail}; and {sentence}" if red else sentence,
+            output=f"{self.output.rstrip()}\n\n{listed}" if red else listed,
+            log=self.log,
+        )
 
 
 def accept(
@@ -219,11 +232,20 @@ class Workspace:
             self.granted.update(wanted)
         return Permission(verdict=answer.verdict, why=answer.why)
 
-    def verify(self, *, also: tuple[str, ...], stop: Stop, left_s: Callable[[], float]) -> AcceptanceFinding:
+    def verify(
+        self,
+        *,
+        also: tuple[str, ...],
+        stop: Stop,
+        left_s: Callable[[], float],
+        planned: tuple[str, ...] = (),
+        claims: str = "",
+    ) -> AcceptanceFinding:
         """
-        Check the scope, then run the acceptance commands and those of `also`, on the agent's files so far.
+        Check the scope, scan as the gate will, and run the acceptance commands and those of `also`.
 
-        Files that the commands leave are removed again. No process of the agent may be running.
+        `planned` and `claims` are what the agent said of its files. Files that the commands leave are removed again. No
+        process of the agent may be running.
         """
         try:
             tree = self.checkout.snapshot()
@@ -240,9 +262,15 @@ class Workspace:
             )
         if asked.verdict == "refused":
             return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
+        work = AttemptWork(
+            git=self.mirror.git, order=self.order, tree=tree, paths=paths, planned=planned, claims=claims
+        )
+        held = find_held(work)
         finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
         if self.order.acceptance or also:
             self.checkout.take(tree)
+        if held and finding.verdict in ("green", "red"):
+            finding = finding.with_held(held)
         if finding.verdict == "green":
             self.green = tree
         return finding

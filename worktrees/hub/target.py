@@ -155,8 +155,9 @@ def prune_run(
     """
     Remove the run's refs from the hub and from the mirror; return how many the hub had.
 
-    Candidates (`refs/forgepool/<run>/orders/<task>/`) and progress (`.../progress/<task>/`) are the work itself. They
-    stay: all of them, or those of the tasks named. `keep` names further refs that stay.
+    Candidates (`refs/forgepool/<run>/orders/<task>/`), unverified work (`.../unverified/<task>/`) and progress
+    (`.../progress/<task>/`) are the work itself. They stay: all of them, or those of the tasks named. `keep` names
+    further refs that stay.
 
     Raises:
         ValueError: no run can have that name.
@@ -165,7 +166,7 @@ def prune_run(
     if not is_ref(f"refs/forgepool/{run}") or "/" in run:
         raise ValueError(f"{run!r} is not the name of a run")
     tasks = ("",) if keep_orders_of is None else tuple(f"{task}/" for task in keep_orders_of)
-    kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "progress") for task in tasks)
+    kept = tuple(f"forgepool/{run}/{work}/{task}" for work in ("orders", "unverified", "progress") for task in tasks)
     mirror.unlock_below(f"refs/forgepool/{run}")
     there = mirror.hub_refs(f"refs/forgepool/{run}/*")
     gone = [

@@ -133,7 +133,7 @@ def granting(globs: tuple[str, ...], rules: tuple[str, ...], by: str) -> PersonR
     Raises:
         CannotRun: a glob or a rule is invalid, or nothing is granted.
     """
-    from forgepool.supervisor.gate_file.document import RULES
+    from forgepool.workers.policy.gate_file.document import RULES
 
     if not globs and not rules:
         raise CannotRun("name what to grant: globs of paths that the entry may change, or --waive RULE")

@@ -10,7 +10,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import say
 from forgepool.orchestrator.launch.commits import open_repository
 from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.supervisor.gate.requirements import GATE_FILE
+from forgepool.workers.policy.gate_file.document import GATE_FILE
 from forgepool.workers.schema.settings import programs_folder
 from forgepool.worktrees.git.git import Git
 from forgepool.worktrees.hub.protect import find_hooks

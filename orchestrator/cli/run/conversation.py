@@ -1,7 +1,8 @@
 """Commands that show the conversation of an agent: `transcript`, `record`."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -20,9 +21,10 @@ from forgepool.workers.context.transcript.entries import Entry, TurnSaid, parse_
 from forgepool.workers.context.transcript.exchanges import as_script
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
+from forgepool.worktrees.git.git import GitFailed
 
 NOTHING_THERE = 1
-_LOOK_S = 0.3
+_LOOK_S, _ASK_HUB_S = 0.3, 3.0
 _STYLES = {"phase": "bold cyan", "model": "bold", "call": "green", "error": "red", "note": "yellow", "quiet": "dim"}
 Attempt = Annotated[int | None, typer.Option(min=1, help="One attempt; default: the latest with a transcript.")]
 
@@ -46,7 +48,7 @@ def transcript(
     shown = _Shown(source, full=full, as_json=as_json)
     shown.tell(source.read())
     while follow and is_being_written(kept.folder):
-        time.sleep(_LOOK_S)
+        time.sleep(_LOOK_S if source.path is not None else _ASK_HUB_S)
         shown.tell(source.read())
     return 0 if shown.anything else _nothing_said(source)
 
@@ -68,14 +70,14 @@ def _nothing_said(source: "TranscriptSource") -> int:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptSource:
-    """A transcript: a file on this host, or a copy from the hub."""
+    """A transcript: a file on this host, or what the hub has of it."""
 
     name: str
     path: Path | None
-    copy: bytes = b""
+    fetch: Callable[[], bytes] = bytes
 
     def read(self) -> bytes:
-        return self.path.read_bytes() if self.path is not None else self.copy
+        return self.path.read_bytes() if self.path is not None else self.fetch()
 
     def entries(self, data: bytes) -> list[Entry]:
         """Parse the complete lines. Raises TranscriptWrong."""
@@ -145,6 +147,17 @@ def _places(kept: KeptRun, task: str, attempt: int) -> Iterator[TranscriptSource
         from forgepool.workers.workspace.checkpoints import read_progress
 
         hub = open_hub(kept.options.hub, Settings())
-        progress = read_progress(hub.mirror, kept.options.run, task, attempt)
-        if progress is not None:
-            yield TranscriptSource(f"the hub's copy of attempt {attempt}", None, progress.transcript)
+        found = read_progress(hub.mirror, kept.options.run, task, attempt)
+        if found is None:
+            return
+        known = found.transcript
+
+        def fetch() -> bytes:
+            nonlocal known
+            with suppress(GitFailed):  # What was read stays, and the hub is asked again.
+                newer = read_progress(hub.mirror, kept.options.run, task, attempt)
+                # At the task's end the transcript comes to this host, and leaves the hub.
+                known = path.read_bytes() if path.is_file() else newer.transcript if newer is not None else known
+            return known
+
+        yield TranscriptSource(f"the hub's copy of attempt {attempt}", None, fetch)

@@ -23,8 +23,8 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.gate.requirements import GATE_FILE
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.document import GATE_FILE
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.own_processes import Seed
 from forgepool.workers.schema.confinement import Level

@@ -7,7 +7,6 @@ from forgepool.orchestrator.decisions.lead.review import synthesis_lines, view_r
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
-    finding_words,
     flaky_words,
 )
 from forgepool.orchestrator.journal import events as e
@@ -39,6 +38,7 @@ from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.supervisor.messages.answers import Approval, PersonApproval, ReviewApproval
 from forgepool.workers.schema.error_lines import error_lines
 from forgepool.workers.schema.orders import Spent
+from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.worktrees.git.git import without_password
 
 Commands = Callable[[str], Mapping[str, str]]

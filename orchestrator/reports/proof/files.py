@@ -16,7 +16,7 @@ from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
-from forgepool.supervisor.gate.requirements import read_gate
+from forgepool.workers.policy.gate_file.reading import read_gate
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import FileTooLarge

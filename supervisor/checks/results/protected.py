@@ -16,8 +16,8 @@ from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, 
 from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.results.shared_settings import put_back
 from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, covers, find_touched, lies_in
-from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.gate_file.test_paths import Role, role, scripts_of
+from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.test_paths import Role, role, scripts_of
 from forgepool.worktrees.commits.candidate import write_commit
 from forgepool.worktrees.commits.diff import FileDiff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.supervisor.checks.results.junit import JunitCase, Outcome, UnreadableReport, read_junit, to_line
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import DEEP, BadGlob, Pattern, parse
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.git.beneath import LISTED, Beneath

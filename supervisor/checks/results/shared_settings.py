@@ -35,7 +35,7 @@ _MOST_CHARACTERS = 1_000_000
 
 def put_back(name: str, old: str | None, new: str | None) -> str | None:
     """
-    The text of a `shared` file (`supervisor.gate_file.test_paths`) of this name; None where there is to be no such
+    The text of a `shared` file (`workers.policy.gate_file.test_paths`) of this name; None where there is to be no such
     file.
 
     `old` is the target's, `new` the entry's; None is a file that is not there, which has no settings of any kind.

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from forgepool.supervisor.checks.results.reports import ReportedCase, function_of
-from forgepool.supervisor.gate_file.test_paths import Role, role
+from forgepool.workers.policy.gate_file.test_paths import Role, role
 from forgepool.workers.schema.globs import parse
 from forgepool.worktrees.commits.diff import FileDiff
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import warm
+from host_kit import Host
 from plans import RUN, answered, course, sent, task
 
+from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.journal.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
 from forgepool.orchestrator.journal.inbox import PersonRequest, leave, waiting
 from forgepool.orchestrator.journal.store import Journal
@@ -20,7 +22,7 @@ from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Transcript, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.scripted import read_script
-from forgepool.workers.schema.orders import BuiltinAgent, Spent
+from forgepool.workers.schema.orders import BuiltinAgent, Reply, ScriptedAgent, Spent
 from forgepool.workers.schema.settings import Settings
 
 PLAN = course(
@@ -268,3 +270,30 @@ def test_a_shell_completes_the_names_of_runs_and_tasks(home: Home, line: str, fo
     env = {**os.environ, "FORGEPOOL_HOME": str(home.kept.folder.parents[1]), **asked}
     said = warm.forgepool((), env=env, cwd=Path(__file__).parents[3])
     assert (said.stdout.split(), said.stderr) == (found, "")
+
+
+_ASKS = """
+turns:
+  - calls: [{tool: write_file, path: a, content: "2"}, {tool: ask, question: "tabs?"}]
+  - calls: [{tool: finish, summary: with tabs}]
+"""
+
+
+def test_an_order_on_another_host_is_followed_by_the_hub(tmp_path: Path) -> None:
+    """What the hub gets while it is followed is shown; when the hub is away, what was read stays."""
+    host = Host(tmp_path)
+    options = RunOptions(run=RUN, hub=str(host.hub), target="t", workers=1, plan_file="p", plan_file_digest="")
+    kept = keep(Settings(home=tmp_path / "mine", cache=tmp_path / "mine"), options, PLAN)
+    journal = Journal(kept.folder)
+    journal.append(STEPS[:2], at=100.0)
+    journal.close()
+    order: dict[str, Any] = {"run": RUN, "task": "a", "order_id": f"{RUN}.a.1", "agent": ScriptedAgent(script=_ASKS)}
+    assert host.carry_out(**order).outcome == "needs_human"
+    source = find_transcript(kept, "a", None)
+    before = source.read()
+    assert b"tabs?" in before and b"with tabs" not in before
+    assert host.carry_out(**order, replies=(Reply(question="tabs?", answer="yes"),)).outcome == "candidate"
+    after = source.read()
+    assert after.startswith(before) and b"with tabs" in after
+    host.hub.rename(tmp_path / "away")
+    assert source.read() == after

@@ -18,7 +18,7 @@ from terminal import on_terminal
 from forgepool.orchestrator.cli.queue.code_scanning import CodeRemark, annotations, job_summary
 from forgepool.orchestrator.launch.commits import CommitChange
 from forgepool.orchestrator.launch.gate_check import GateCheckAnswer
-from forgepool.supervisor.gate_file.document import RULES
+from forgepool.workers.policy.gate_file.document import RULES
 from forgepool.worktrees.git.git import CommitId
 
 GATE = """\

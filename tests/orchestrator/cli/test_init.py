@@ -9,7 +9,7 @@ import pytest
 from people import ROOT, Person, person_in
 from terminal import on_terminal
 
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 
 FILES = {"pytest.ini": "[pytest]\n", "ruff.toml": "", "tests/test_a.py": "def test_a(): pass\n"}
 

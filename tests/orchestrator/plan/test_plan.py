@@ -22,7 +22,7 @@ from forgepool.orchestrator.plan.document import (
     read_expanded,
 )
 from forgepool.orchestrator.plan.fan_out import CannotFanOut, TaskEntry, for_each
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.globs import parse
 from forgepool.workers.schema.orders import (
     AcpAgent,

@@ -6,7 +6,7 @@ import pytest
 
 from forgepool.orchestrator.launch.prerequisites import check_agents
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings

@@ -9,7 +9,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.launch.prerequisites import unreviewable
 from forgepool.orchestrator.plan.document import Plan, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
-from forgepool.supervisor.gate_file.document import RULES
+from forgepool.workers.policy.gate_file.document import RULES
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import Limits
 from forgepool.workers.schema.settings import Settings

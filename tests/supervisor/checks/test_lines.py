@@ -4,7 +4,7 @@ import pytest
 from gates import check
 
 from forgepool.supervisor.checks.lines import line_of, lines_of
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 
 
 def one(name: str, *uses: str, cost_s: float | None = None) -> CheckDefinition:

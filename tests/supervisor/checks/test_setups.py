@@ -7,7 +7,7 @@ import pytest
 from gates import Gate, check
 from repositories import git
 
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.sandbox.layers import why_level_fails
 from forgepool.workers.schema.orders import CachedFolder
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import CachedFolder
 
 

@@ -66,7 +66,7 @@ def test_without_a_candidate_the_outcome_says_whose_doing_it_was(
     done = host.carry_out(run, **said)
     assert (done.outcome, done.commit) == (outcome, None), done
     assert detail in done.detail and done.detail
-    assert "refs/forgepool/r" not in git(host.hub, "for-each-ref", "--format=%(refname)")
+    assert "refs/forgepool/r/orders" not in git(host.hub, "for-each-ref", "--format=%(refname)")
 
 
 def test_changing_nothing_is_no_change_only_while_the_acceptance_commands_are_green(host: Host) -> None:

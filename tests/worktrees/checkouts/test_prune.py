@@ -106,12 +106,12 @@ def test_a_run_is_pruned_but_for_its_orders(hub: Hub, mirror: Mirror) -> None:
 
 
 def test_orders_of_the_tasks_named_stay_and_no_others(hub: Hub, mirror: Mirror) -> None:
-    works = ("orders/t1/1", "progress/t1/2", "orders/t10/1", "progress/t2/1")
+    works = ("orders/t1/1", "progress/t1/2", "unverified/t1/3", "orders/t10/1", "progress/t2/1", "unverified/t2/1")
     refs = [f"refs/forgepool/r1/{work}" for work in works]
     for ref in refs:
         git(hub.path, "update-ref", ref, hub.tip())
-    assert prune_run(mirror, "r1", keep_orders_of=["t1"]) == 2
-    assert set(mirror.hub_refs("refs/forgepool/*")) == set(refs[:2])
+    assert prune_run(mirror, "r1", keep_orders_of=["t1"]) == 3
+    assert set(mirror.hub_refs("refs/forgepool/*")) == set(refs[:3])
 
 
 def test_a_ref_that_is_to_be_kept_stays(hub: Hub, mirror: Mirror) -> None:

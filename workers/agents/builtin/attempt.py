@@ -330,8 +330,13 @@ class Attempt:
         # A test that was seen to fail must be seen to pass.
         seen = [red.confirmed.command for red in self.toolbox.reds.values() if red.confirmed]
         also = tuple(dict.fromkeys(seen))
+        state = facts(self.transcript.entries)
         finding: AcceptanceFinding = self.workspace.verify(
-            also=also, stop=self.workplace.stop, left_s=self.workplace.left_s
+            also=also,
+            stop=self.workplace.stop,
+            left_s=self.workplace.left_s,
+            planned=state.plan.files if state.plan else (),
+            claims=state.summary,
         )
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,8 +30,10 @@ from forgepool.workers.sandbox.sandbox_profile import private
 from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.orders import AcpAgent, CliAgent
 from forgepool.workers.schema.settings import secret
+from forgepool.workers.workspace.checkpoints import Keeper, keep_hub
 from forgepool.workers.workspace.workspace import Workspace
 from forgepool.worktrees.checkouts.trees import is_folder, remove_rubbish
+from forgepool.worktrees.commits.compose import tree_of
 
 _TOLD_FIRST = (
     "You work alone, in this folder, a git worktree; no questions are answered. Change what the task below asks for "
@@ -66,6 +68,14 @@ _OURS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "CLAUDE_", "CODEX_",
 """Beginnings of the variables that steer programs, which the host sets and not a plan."""
 _ONLY_BUBBLEWRAP = "only bubblewrap can let it reach that and nothing else; install bubblewrap on the worker's host"
 Lookup = Callable[[str], str | None]
+Keep = Callable[[Transcript], AbstractContextManager[Keeper]]
+"""Keeps a transcript elsewhere while it grows."""
+_PARTING_S, _STOPPED_S = 15.0, 2.0
+"""Longest wait for the hub to have the whole transcript, and that of an attempt that is stopped."""
+
+
+def _keep_nowhere(transcript: Transcript) -> AbstractContextManager[Keeper]:
+    return nullcontext(Keeper())
 
 
 def perform_cli(
@@ -91,6 +101,7 @@ def perform_program(
     stop: Callable[[], bool],
     priors: Sequence[CardSection] = (),
     lookup: Lookup = secret,
+    keep: Keep = _keep_nowhere,
 ) -> AgentAnswer:
     executable = shutil.which(program.name, path=assignment.env.get("PATH"))
     if executable is None:
@@ -104,7 +115,7 @@ def perform_program(
         return AgentAnswer(ended="failed", detail=detail, trouble="unavailable")
     job = _job(assignment, model, executable, given, priors)
     with _let_out(assignment, program, job) as let_out:
-        return _perform(let_out, program, job, stop)
+        return _perform(let_out, program, job, stop, keep)
 
 
 def find_installed(path: str | None) -> dict[str, str]:
@@ -184,23 +195,25 @@ def _server(vendor: Vendor, given: Mapping[str, str]) -> str:
 
 
 def _perform(
-    assignment: Assignment, program: CliAgentProgram, job: ProgramJob, stop: Callable[[], bool]
+    assignment: Assignment, program: CliAgentProgram, job: ProgramJob, stop: Callable[[], bool], keep: Keep
 ) -> AgentAnswer:
     invocation = program.invoke(job)
     before = _litter(program, job.worktree)
-    with Transcript(assignment.transcript) as transcript:
+    with Transcript(assignment.transcript) as transcript, keep(transcript) as keeper:
         order = assignment.order
         started = ConversationStarted(at=now(), order_id=order.order_id, model=job.speaker, system=(), tools=())
         transcript.append(started)
         transcript.append(TurnSaid(at=now(), turn=user(Text(text=job.prompt.read_text(encoding="utf-8")))))
         redaction = Redaction(_secrets(program, job))
-        record = Record(transcript, program.reader(job), order.limits, redaction)
+        record = Record(transcript, program.reader(job), order.limits, redaction, keeper)
         ended = _run(assignment, program, invocation, record, stop)
         _remove(_litter(program, job.worktree) - before)
         answer = judge_program(program.name, ended, record, keys=_keys(program, job.model))
         spent = record.sum_spent(ended.seconds)
         summary = answer.claimed_summary
         transcript.append(Finished(at=now(), ended=answer.ended, detail=answer.detail, summary=summary, spent=spent))
+        keeper.keep(changed=False)
+        keeper.flush(wait_s=_STOPPED_S if stop() else _PARTING_S)
         return replace(
             answer,
             log_tail=write_log(transcript.entries, assignment.log, redaction.text),
@@ -287,7 +300,13 @@ def perform_in_fleet(
         detail = f"{program.name} is shut off: {verdict.why}"
         return AgentAnswer(ended="failed", detail=detail, trouble=verdict.trouble, resets_at=verdict.until)
     priors = write_priors(assignment.order.priors, assignment.tmp, workspace.mirror.git)
-    answer = perform_program(assignment, program, model, stop=stop, priors=priors)
+
+    def keep(transcript: Transcript) -> AbstractContextManager[Keeper]:
+        # Nothing resumes these programs, so the hub gets their words alone, beside the files of the base.
+        files = tree_of(workspace.mirror.git, workspace.base)
+        return keep_hub(assignment.order, workspace.checkout, transcript, None, files)
+
+    answer = perform_program(assignment, program, model, stop=stop, priors=priors, keep=keep)
     if answer.trouble is not None:
         breaker.note(pair, ModelFailed(answer.detail, trouble=answer.trouble, resets_at=answer.resets_at))
     elif answer.ended == "finished":

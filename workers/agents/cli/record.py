@@ -32,6 +32,7 @@ from forgepool.workers.context.transcript.usage import sum_usages
 from forgepool.workers.llm.messages import ToolCall, Turn, Usage
 from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.schema.orders import Limits, Spent
+from forgepool.workers.workspace.checkpoints import Keeper
 
 T = TypeVar("T")
 
@@ -79,14 +80,23 @@ _MOST_NOTES = 1_000
 """Remarks that are written into the transcript."""
 _MOST_ENTRIES = 20_000
 _MOST_BYTES = 128 * 1024 * 1024
+_MOST_KEPT_BYTES = 8 * 1024 * 1024
+"""The transcript that is kept in the hub while it grows; a longer one is kept when it is whole."""
 
 
 class Record:
     """The record of one run. `hear` takes pieces of any size; `end` is called once, after the last."""
 
-    def __init__(self, transcript: Transcript, reader: OutputReader, limits: Limits, redaction: Redaction) -> None:
+    def __init__(
+        self,
+        transcript: Transcript,
+        reader: OutputReader,
+        limits: Limits,
+        redaction: Redaction,
+        keeper: Keeper | None = None,
+    ) -> None:
         self._transcript, self._reader, self._limits = transcript, reader, limits
-        self._redaction = redaction
+        self._redaction, self._keeper = redaction, keeper or Keeper()
         self._notes = self._entries = 0
         self._line = bytearray()
         self._skipping = False
@@ -178,6 +188,8 @@ class Record:
         self.closed = None
         if self._turn is None or (event.turn and event.turn != self._turn):
             self.turns += 1
+            if self._transcript.size < _MOST_KEPT_BYTES:
+                self._keeper.keep(changed=False)
         self._turn = event.turn or self._turn or ""
         if event.model and event.model not in self.models:
             self.models.append(event.model)

@@ -14,7 +14,7 @@ from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.protected import GuardedTree, commit_of, excuse_of, protect_tree, weigh
 from forgepool.supervisor.checks.results.reports import SuiteReport
 from forgepool.supervisor.checks.results.touched import Cover, Touched, cover_of, find_touched
-from forgepool.supervisor.gate_file.test_paths import Role
+from forgepool.workers.policy.gate_file.test_paths import Role
 from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId

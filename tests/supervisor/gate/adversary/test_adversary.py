@@ -12,7 +12,7 @@ from ground import TARGET, Ground
 from honest import HONEST
 from regressions import ALL, UNDEFINED
 
-from forgepool.supervisor.gate_file.reading import read_gate_file
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 
 _MOST_BYTES = 1_000_000
 """Largest size of an answer, which goes through a queue."""

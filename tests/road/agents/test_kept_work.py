@@ -1,0 +1,93 @@
+"""What an attempt made is not lost, and what the gate would return is mended before it leaves its worker."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Machine, Repository, command, events_of, wait_until, write_plan
+
+from forgepool.orchestrator.journal import events as e
+
+pytestmark = pytest.mark.slow
+
+_BRANCH = "forgepool/kept"
+_CHECKS = {"sound": "! grep -rq BROKEN --include=*.txt ."}
+_SCRIPT = """
+turns:
+  - calls:
+      - {tool: write_file, path: t.py, content: "def total(items):\\n    return sum(items)  # TODO: refunds\\n"}
+      - {tool: finish, summary: written}
+  - calls:
+      - {tool: write_file, path: t.py, content: "def total(items):\\n    return sum(items)\\n"}
+      - {tool: finish, summary: mended}
+"""
+
+
+def _plan(ground: Path, *tasks: dict[str, Any]) -> Path:
+    return write_plan(ground, {"name": "kept", "checks": _CHECKS, "review": "none", "tasks": [*tasks]})
+
+
+def test_a_finding_is_mended_within_the_attempt(ground: Path, machine: Machine, repository: Repository) -> None:
+    """One attempt and two turns in place of two attempts: the gate returns nothing."""
+    (ground / "script.yaml").write_text(_SCRIPT)
+    task = {"id": "t", "files": ["t.py"], "agent": {"scripted": "script.yaml"}, "attempts": 3}
+    ended = machine.run("run", _plan(ground, task), "--repo", repository.path, "--workers", "1", "--json")
+    assert ended.status == 0, ended.out + ended.err
+    (told,) = ended.answer["tasks"]
+    assert (told["phase"], told["attempts"], told["kept"]) == ("landed", 1, [])
+    assert repository.file(_BRANCH, "t.py") == "def total(items):\n    return sum(items)"
+    assert not [*events_of(machine.journal(), e.TaskReturned)]
+    (answer,) = events_of(machine.journal(), e.OrderAnswered)
+    assert answer.result.spent.turns == 2
+    assert repository.refs("refs/forgepool") == []
+
+
+def test_work_that_failed_is_kept_and_lands_by_no_road(ground: Path, machine: Machine, repository: Repository) -> None:
+    red = {"id": "red", "files": ["r.txt"], "agent": command("echo made > r.txt"), "acceptance": ["false"]}
+    slow = {"id": "slow", "files": ["s.txt"], "agent": command("echo made > s.txt; sleep 60")}
+    good = {"id": "good", "files": ["g.txt"], "agent": command("echo g > g.txt")}
+    limits = {"attempts": 1}
+    plan = _plan(ground, red | limits, slow | limits | {"limits": {"wall_s": 2}}, good | limits)
+    ended = machine.run("run", plan, "--repo", repository.path, "--workers", "2", "--json")
+    assert ended.status == 1, ended.out + ended.err
+    run = machine.runs()[0]
+    kept = {task["task"]: task["kept"] for task in ended.answer["tasks"]}
+    refs = {name: f"refs/forgepool/{run}/unverified/{name}/1" for name in ("red", "slow")}
+    assert {name: [one["ref"] for one in ones] for name, ones in kept.items()} == {
+        **{name: [ref] for name, ref in refs.items()},
+        "good": [],
+    }
+    assert set(repository.refs("refs/forgepool")) >= {*refs.values()}
+    assert repository.git("show", f"{refs['slow']}^{{commit}}:s.txt") == "made"
+    report = machine.run("report", run).out
+    assert f"kept: attempt 1, unverified: {refs['red']}" in report
+
+    refused = machine.run("approve", run, "red", "--by", "Ada")
+    assert refused.status != 0 and "candidate" in refused.err, refused.err
+    again = machine.run("retry", run, "red")
+    assert again.status == 1, again.out + again.err
+    assert repository.landed(_BRANCH) == ["good"]
+    assert sorted(one for one in repository.refs("refs/forgepool") if "/red/" in one) == [
+        refs["red"],
+        f"refs/forgepool/{run}/unverified/red/2",
+    ]
+    assert not [one for one in events_of(machine.journal(), e.CheckSent) if one.task != "good"]
+    left = machine.run("clean", run, "--hub", "--yes")
+    assert left.status == 0 and repository.refs("refs/forgepool") == [], left.out + left.err
+
+
+def test_the_work_of_a_cancelled_attempt_is_kept(ground: Path, machine: Machine, repository: Repository) -> None:
+    """Its worker is told to stop, and no answer of it is waited for."""
+    slow = {"id": "slow", "files": ["s.txt"], "agent": command("echo made > s.txt; echo ready; sleep 60")}
+    rest = {"id": "rest", "files": ["g.txt"], "agent": command("sleep 8; echo g > g.txt")}
+    started = machine.start("run", _plan(ground, slow, rest), "--repo", repository.path, "--workers", "2")
+    run = machine.the_run()
+    log = machine.home / "runs" / run / "logs/orders/slow/1/agent.log"
+    wait_until(lambda: log.exists() and "ready" in log.read_text(), "the agent's word")
+    assert machine.run("cancel", run, "slow").status == 0
+    machine.wait_for("work.kept", task="slow")
+    ended = started.ended()
+    assert ended.status == 1 and "slow: the files of attempt 1 are kept, unverified" in ended.out, ended.out + ended.err
+    ref = f"refs/forgepool/{run}/unverified/slow/1"
+    assert repository.git("show", f"{ref}^{{commit}}:s.txt") == "made"
+    assert f"kept: attempt 1, unverified: {ref}" in machine.run("report", run).out
