@@ -128,7 +128,7 @@ class ReviewConversation:
         )
 
     def _system(self) -> tuple[str, ...]:
-        return (prompt("review"), builtin_skill("reviewer").text, *self.lenses)
+        return (prompt("judges/review"), builtin_skill("reviewer").text, *self.lenses)
 
     def _tools(self) -> tuple[Tool, ...]:
         """

@@ -85,7 +85,7 @@ class SynthesisReviewer:
         return position
 
     def _lead(self, transcript: Transcript, workplace: Workplace, meter: Meter) -> Position:
-        system, tool = (prompt("synthesis"),), verdict_tool(ObjectionsForm, self._take)
+        system, tool = (prompt("judges/synthesis"),), verdict_tool(ObjectionsForm, self._take)
         brief = ConversationBrief(phase="review", system=system, tools=(tool,), price=self.seat.price, one_call=True)
         window = self.seat.window_tokens
         try:

@@ -64,7 +64,7 @@ def criticise(seat: Seat, site: PlanningSite, goal: Goal, draft: PlanDraft, *, c
         "object", "Ends the criticism with your objections, or with none.", ObjectArguments, take, kind="end"
     )
     limits = Limits(turns=1, cost_usd=cost_usd)
-    with open_conversation("critic", seat, site, (prompt("critique"),), (tool,)) as talk:
+    with open_conversation("critic", seat, site, (prompt("judges/critique"),), (tool,)) as talk:
         outcome = talk.lead(_card(goal, draft), limits)
         spent = talk.meter.spent
         silence = "it did not call its tool" if outcome.ended == "limits" and spent.turns else outcome.detail
