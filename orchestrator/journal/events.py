@@ -59,6 +59,7 @@ from forgepool.orchestrator.journal.run_events import (
     WorkersMissing,
 )
 from forgepool.orchestrator.journal.task_events import (
+    BudgetAwaited,
     CandidateRestored,
     ContextRebuilt,
     LeadReplied,
@@ -66,6 +67,9 @@ from forgepool.orchestrator.journal.task_events import (
     LockExtended,
     MessageLost,
     MessageTaken,
+    MoneyAsked,
+    MoneyGranted,
+    MoneyQueued,
     OrderAnswered,
     OrderSent,
     ParkedFor,
@@ -94,6 +98,7 @@ from forgepool.orchestrator.journal.task_events import (
 
 __all__ = [
     "EVENT",
+    "BudgetAwaited",
     "BudgetSet",
     "CandidateRestored",
     "CarDissolved",
@@ -131,6 +136,9 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "MoneyAsked",
+    "MoneyGranted",
+    "MoneyQueued",
     "OrderAnswered",
     "OrderEvent",
     "OrderSent",
@@ -202,6 +210,9 @@ OrderEvent = (
     | LockExtended
     | MessageLost
     | MessageTaken
+    | MoneyAsked
+    | MoneyGranted
+    | MoneyQueued
     | OrderAnswered
     | OrderSent
     | PathsAsked
@@ -211,7 +222,8 @@ OrderEvent = (
     | ProfileChosen
 )
 TaskEvent = (
-    LeadReplied
+    BudgetAwaited
+    | LeadReplied
     | LeadSpoken
     | CandidateRestored
     | ReviewAnswered

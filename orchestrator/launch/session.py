@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
@@ -22,7 +21,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking, refuse_unready
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
@@ -38,7 +37,7 @@ from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, ta
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.run.recovery import find_already_there
-from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_durations
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_from_runs
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
@@ -93,6 +92,8 @@ def start_run(
     check_hub_writable(hub.mirror, run)
     if not gate and (unseen := unreviewable(plan, settings)) is not None:
         warn(unseen)
+    if (uncapped := warn_uncapped(plan)) is not None:
+        warn(uncapped)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
     options = RunOptions(
@@ -280,7 +281,7 @@ def _go(
         with transport(settings, kept.folder / "logs", seed=seed, **slots) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
-                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)).grow_with(state),
+                course=learn_from_runs(settings, kept.plan).grow_with(state),
                 state=state,
                 journal=journal,
                 folder=kept.folder,

@@ -51,7 +51,7 @@ def _of_run(event: e.Event) -> str | None:
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
             return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
-            return f"the run's budget is {_budget(event)} now"
+            return f"the run's budget is {_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
         case (
             e.GateHalted()
             | e.GatePaused()
@@ -138,10 +138,9 @@ def clock(at: float, now: float) -> str:
     return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def _budget(event: e.BudgetSet) -> str:
-    usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
-    tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
-    return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
+def _amounts(usd: float | None, tokens: int | None) -> str:
+    both = ("" if usd is None else f"{usd:.2f} USD", "" if tokens is None else f"{tokens:,} tokens")
+    return " and ".join(one for one in both if one)
 
 
 def _revision(event: e.PlanRevised) -> str:
@@ -287,6 +286,17 @@ def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExt
             return f"{event.task}: also locks {shorten_list(event.paths)}, which it changed without declaring"
 
 
+def _of_money(event: e.MoneyGranted | e.MoneyQueued | e.BudgetAwaited) -> str:
+    match event:
+        case e.MoneyGranted():
+            part = _amounts(event.reserved_usd, event.reserved_tokens)
+            return f"{event.task}: its part of the budget is now {part}, as it asked"
+        case e.MoneyQueued():
+            return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
+        case e.BudgetAwaited():
+            return f"{event.task}: has used its part of the budget, and goes on when there is more"
+
+
 def shorten_list(names: Sequence[str]) -> str:
     """Join the first five names, and count the rest."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -307,6 +317,8 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():
             return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
+        case e.MoneyGranted() | e.MoneyQueued() | e.BudgetAwaited():
+            return _of_money(event)
         case e.TaskRetried():
             return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
         case e.TaskReplied():

@@ -9,6 +9,7 @@ from typing import Any
 
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.locks import may_ask
+from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.plan.budget import Use
@@ -116,7 +117,7 @@ _MOST_CLAIMED = 20_000
 def order(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool
 ) -> WorkOrder:
-    planned = course.tasks[task.id]
+    planned, limits = course.tasks[task.id], limits_of_order(course, task)
     return WorkOrder(
         order_id=sent.message_id,
         token=sent.token,
@@ -145,7 +146,9 @@ def order(
         context=task.profile or None,
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
-        limits=_limits(planned.limits, task),
+        limits=limits,
+        shared=find_growing(course, task),
+        priced_usd=course.limits(task.id).cost_usd if limits.cost_usd is None else None,
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
@@ -182,15 +185,15 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
     return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
 
 
-def _limits(own: Limits, task: TaskState) -> Limits:
-    """Return the task's limits, capped by the attempt's reservation and what it carries over."""
-    use = task.uses.get(task.attempt, Use())
-    return own.model_copy(
-        update={
-            "cost_usd": _less(own.cost_usd, use.limit_usd),
-            "tokens": _less(own.tokens, use.limit_tokens),
-        }
-    )
+def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
+    """
+    Return the task's limits, capped by the attempt's reservation and what it carries over.
+
+    The built-in agent may be asked for models without a known price: its default limit of money is `priced_usd`.
+    """
+    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
+    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
+    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
 
 
 def _less(own: float | None, reserved: float | None) -> float | None:

@@ -44,6 +44,10 @@ class Limits(Message):
     """Bytes of output kept on disk; the rest is counted and dropped without blocking the agent."""
 
 
+LimitKind = Literal["usd", "tokens"]
+"""A kind of limit that a run's budget has, too."""
+
+
 class Spent(Message):
     """The usage of one attempt. `cost_usd` is None where the price is unknown."""
 
@@ -299,6 +303,10 @@ class WorkOrder(Message):
     setups: tuple[Setup, ...] = ()
     """Set-ups of the plan's checks. The worker reads those of the repository's checks from the base."""
     limits: Limits = Limits()
+    shared: tuple[LimitKind, ...] = ()
+    """Its limits that are a part of the run's budget, for which the attempt may ask for more."""
+    priced_usd: float | None = None
+    """The most that its model calls with a known price may cost, where `limits` say nothing of money."""
     reasons: tuple[ReasonPack, ...] = ()
     references: tuple[str, ...] = ()
     """Files of the base (`path`, `path:10-40`) whose text is given to its agent."""

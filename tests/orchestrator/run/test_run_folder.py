@@ -11,7 +11,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest, discard, leave, 
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_durations
+from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_from_runs
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
@@ -87,7 +87,7 @@ def test_durations_are_the_median_of_candidates_of_earlier_runs(settings: Settin
         failed = result("a", 1, "agent_failed").model_copy(update={"started_at": 0.0, "finished_at": 900.0})
         journal.append([OrderAnswered(task="a", result=took), OrderAnswered(task="a", result=failed)], at=1.0)
         journal.close()
-    assert learn_durations(settings, PLAN) == {"a": 2.0}
+    assert learn_from_runs(settings, PLAN).learned_s == {"a": 2.0}
 
 
 def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(settings: Settings) -> None:
@@ -98,12 +98,12 @@ def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(set
         journal.append([OrderAnswered(task="a", result=took)], at=1.0)
         journal.close()
     (run_folder.runs_folder(settings) / "p-torn").mkdir()
-    assert learn_durations(settings, PLAN) == {"a": 3.0}
+    assert learn_from_runs(settings, PLAN).learned_s == {"a": 3.0}
 
 
 def test_a_run_that_cannot_be_read_teaches_nothing_and_hinders_nothing(settings: Settings) -> None:
     (keep(settings, "p-1").folder / "journal.db").write_bytes(b"no database" * 99)
-    assert learn_durations(settings, PLAN) == {}
+    assert learn_from_runs(settings, PLAN).learned_s == {}
 
 
 def test_a_run_is_replayed_from_its_journal(settings: Settings) -> None:

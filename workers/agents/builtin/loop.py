@@ -23,7 +23,13 @@ from forgepool.workers.context.transcript.entries import (
     now,
 )
 from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
-from forgepool.workers.context.transcript.loop_detection import find_exploration_end, stuck, warning, was_warned
+from forgepool.workers.context.transcript.loop_detection import (
+    find_exploration_end,
+    stuck,
+    warning,
+    was_told,
+    was_warned,
+)
 from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
@@ -49,9 +55,10 @@ _NUDGE = (
     "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
 )
 _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
+_NEAR_MARK, _LAST_MARK = "[the harness] A limit is near: ", "[the harness] Your last turns: "
 _MOST_SILENT = 2
 _LAST_TURNS = 3
-"""Turns in which a model that has explored enough must report."""
+"""Turns in which a model that has explored enough must report, and of which any model is told beforehand."""
 
 Ending = Literal[
     "finished",
@@ -136,7 +143,10 @@ class Talk:
         """Lead the conversation to its end, recording each turn and each result at once."""
         outcome: ConversationOutcome | None = None
         while outcome is None:
-            outcome = self._over() or self._round()
+            outcome = self._over()
+            if outcome is None:
+                self._announce_limits()
+                outcome = self._round()
             if outcome is None:
                 self._keep()
         # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
@@ -173,6 +183,20 @@ class Talk:
             said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
             return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
         return self._explored()
+
+    def _announce_limits(self) -> None:
+        """Tell the model once of a limit of which three quarters are used, and once that these are its last turns."""
+        left = self.meter.turns_left
+        if self.brief.one_call or not self._asked():
+            return
+        if left is not None and left <= _LAST_TURNS:
+            mark, said = _LAST_MARK, f"{left} of your {self.meter.limits.turns} turns left. End with what stands."
+        elif (near := self.meter.find_near(self.workplace.left_s())) is not None:
+            mark, said = _NEAR_MARK, f"{near}. Do what matters most first, and end in time."
+        else:
+            return
+        if not was_told(self.transcript.entries, mark):
+            self.say(f"{mark}{said}")
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
