@@ -1,5 +1,6 @@
 """Money that lands, in whole runs: real workers, a local server that speaks a vendor's format, its prices."""
 
+import json
 import re
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def burn(ground: Path, machine: Machine, repository: Repository, *, names: list[
         plan = {"name": "burn", "checks": {"there": "ls"}, "review": "none", "tasks": tasks}
         ended = machine.run(
             *("run", write_plan(ground, plan), "--repo", repository.path),
-            *("--workers", f"{len(names)}", "--budget-usd", f"{cap}"),
+            *("--workers", f"{len(names)}", "--budget-usd", f"{cap}", "--budget-tokens", "9000000"),
         )
         assert server.invalid == []
     return ended.out + ended.err
@@ -82,4 +83,6 @@ def test_a_cap_a_little_above_the_cost_of_a_plan_lands_it(
     used = spent_usd(machine)
     print(f"one task: {used:.2f} of 0.13 USD used")
     assert repository.landed("forgepool/burn") == ["a"], said
+    kept = json.loads((machine.home / "runs" / machine.the_run() / "plan.json").read_text())
+    assert kept["budget"] == {"usd": 0.13, "tokens": 9_000_000}, "a resumed run has the same caps"
     assert used <= 0.13
