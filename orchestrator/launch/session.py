@@ -90,10 +90,8 @@ def start_run(
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
-    if not gate and (unseen := unreviewable(plan, settings)) is not None:
-        warn(unseen)
-    if (uncapped := warn_uncapped(plan)) is not None:
-        warn(uncapped)
+    for sentence in filter(None, (None if gate else unreviewable(plan, settings), warn_uncapped(plan))):
+        warn(sentence)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
     options = RunOptions(

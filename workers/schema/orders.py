@@ -44,10 +44,6 @@ class Limits(Message):
     """Bytes of output kept on disk; the rest is counted and dropped without blocking the agent."""
 
 
-LimitKind = Literal["usd", "tokens"]
-"""A kind of limit that a run's budget has, too."""
-
-
 class Spent(Message):
     """The usage of one attempt. `cost_usd` is None where the price is unknown."""
 
@@ -93,6 +89,7 @@ class ScriptedAgent(Message):
     """The YAML text of the script, which the plan names by its file; the text travels, so that any host can run it."""
 
 
+LimitKind = Literal["usd", "tokens"]
 PhaseName = Literal["plan", "execute", "review"]
 """The purpose of a conversation: PLAN and EXECUTE belong to an attempt, REVIEW judges its candidate."""
 

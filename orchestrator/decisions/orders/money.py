@@ -13,8 +13,8 @@ from forgepool.orchestrator.decisions.orders.purse import (
     Expected,
     Purse,
     cut_limits,
-    ended_for_money,
     expect_use,
+    has_ended_for_money,
     hold_back_for_money,
     may_come_back,
     wish_for,
@@ -138,7 +138,7 @@ def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: Wo
 
 def _part_question(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
     """Return the question about a task whose part of the budget was not enough; None for any other."""
-    if not ended_for_money(task) or task.result is None:
+    if not has_ended_for_money(task) or task.result is None:
         return None
     cut = cut_limits(task.uses[task.result.attempt], course.limits(task.id))
     limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)

@@ -110,7 +110,7 @@ def _least_to_go_on(course: PlanIndex, state: RunState, task: TaskState, resumes
     Return the least with which a task that ended for want of money starts again: a least share more than it could not
     go on with. So no task starts again and again with too little.
     """
-    if not ended_for_money(task) or task.result is None:
+    if not has_ended_for_money(task) or task.result is None:
         return Reservation()
     share, use = find_least_share(course.budget(state)), task.uses[task.result.attempt]
     used = (use.own or Spent()) if resumes is not None else Spent()
@@ -119,14 +119,14 @@ def _least_to_go_on(course: PlanIndex, state: RunState, task: TaskState, resumes
     return Reservation(usd=usd, tokens=tokens)
 
 
-def ended_for_money(task: TaskState) -> bool:
+def has_ended_for_money(task: TaskState) -> bool:
     result = task.result
     return result is not None and result.outcome == "limits_spent" and task.interrupted == result.attempt
 
 
 def hold_back_for_money(course: PlanIndex, state: RunState, able: Iterable[str]) -> frozenset[str]:
     """
-    Return the tasks that may not start now, because what is begun is to be finished first. `able` may start otherwise.
+    Return the tasks that may not start now, because begun ones are to be finished first. `able` may start otherwise.
 
     No paid task starts while an attempt under way waits for more money. Once little is left, none begins while one that
     was begun may need it. Where nothing may come back, what the rest can finish goes first.

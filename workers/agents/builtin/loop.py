@@ -58,7 +58,7 @@ _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on fro
 _NEAR_MARK, _LAST_MARK = "[the harness] A limit is near: ", "[the harness] Your last turns: "
 _MOST_SILENT = 2
 _LAST_TURNS = 3
-"""Turns in which a model that has explored enough must report, and of which any model is told beforehand."""
+"""Turns in which a model that has explored enough must report; any model is told when so many are left."""
 
 Ending = Literal[
     "finished",
@@ -185,7 +185,7 @@ class Talk:
         return self._explored()
 
     def _announce_limits(self) -> None:
-        """Tell the model once of a limit of which three quarters are used, and once that these are its last turns."""
+        """Tell the model once that three quarters of a limit are used, and once that these are its last turns."""
         left = self.meter.turns_left
         if self.brief.one_call or not self._asked():
             return
