@@ -113,7 +113,7 @@ class Meter:
         return f"the agent used its {self._limit(which)} without finishing"
 
     def find_near(self, left_s: float) -> str | None:
-        """Return a sentence about a limit, once three quarters of it are used; None before that, and while it may grow."""
+        """Return a sentence about a limit once three quarters of it are used; None before, and while it may grow."""
         growing = self.part is not None and not self.part.refused
         shares = [(1 - left_s / self.limits.wall_s, f"{self.limits.wall_s:g} s of time")]
         if self.limits.turns is not None:
