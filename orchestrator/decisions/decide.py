@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from forgepool.orchestrator.decisions.landing import next_at_gate
 from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_to_lead
+from forgepool.orchestrator.decisions.lead.review import find_due, give_up_unheld
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget
@@ -85,7 +86,7 @@ def decide(
         # What is settled there may change what is to be asked for, of these or of others.
         return at_gate
     if not draining:
-        asked = task_reviews.next_reviews(course, state, now, review_slots)
+        asked = task_reviews.next_reviews(course, state, now, review_slots, find_due(course, state))
         # Both reserve of one budget, so orders are decided on when what reviews take of it is in the state.
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots, hosts))]
         if started:
@@ -96,9 +97,9 @@ def decide(
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:
     if course.serving or not state.all_ended:
         return []
-    if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state):
+    if post_merge.is_check_due(course, state) or post_merge.is_review_due(course, state) or find_due(course, state):
         return []
-    lacking = len(state.tasks) - state.count(*DONE)
+    lacking = len(state.tasks) - len(course.find_done(state))
     return [
         RunEnded(
             landed=state.count("landed"),
@@ -143,6 +144,7 @@ def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Se
         or _settled(course, state)
         or reply_to_lead(course, state)
         or give_up_lead(course, state)
+        or give_up_unheld(course, state, now)
         or settle_replies(course, state)
         or restore_approved(course, state)
         or admit_candidates(course, state)
@@ -225,12 +227,12 @@ def _blocked(course: PlanIndex, state: RunState) -> list[Event]:
     """Pending tasks that need what will not be done, and at once all that need them."""
     if not course.frontier(state).doomed:
         return []
-    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))}
+    hopeless = {task.id for task in state.in_phase(*(TERMINAL - DONE))} - course.graph.soft
     waiting = [one for one in course.graph.after_all(hopeless) if state.tasks[one].phase == "pending"]
     events: list[Event] = []
     for task_id in waiting:
         by = next((need.id for need in course.tasks[task_id].needs if need.id in hopeless), None)
         if by is not None:
             hopeless.add(task_id)
-            events.append(TaskBlocked(task=task_id, by=by))
+            events.append(TaskBlocked(task=task_id, by=by, reports=course.tasks[by].answers))
     return events

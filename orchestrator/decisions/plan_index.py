@@ -3,7 +3,7 @@ A plan as decisions see it: indexed once, asked often.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
@@ -35,7 +35,7 @@ from forgepool.workers.schema.orders import (
 )
 
 _FIRST = 10**9
-"""The priority of a lead's orders, above any that a plan would give."""
+"""The priority of a lead's orders and of a survey's, above any that a plan would give."""
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,10 @@ class PlanIndex:
                     # One that answers reads its base, whatever others write meanwhile.
                     reads=Globs.of(() if task.answers else task.reads),
                     # A lead that waits for a slot behind its own tasks could not adapt.
-                    priority=_FIRST if task.leads is not None else task.priority,
+                    priority=_FIRST if task.leads is not None or task.surveys else task.priority,
                     duration_s=task.duration_s,
                     position=position,
+                    soft=task.surveys,
                 )
                 for position, task in enumerate(self.plan.tasks)
             ],
@@ -196,6 +197,11 @@ class PlanIndex:
         if known is None or known.graph is not self.graph:
             known = state.phases.frontier = Frontier(self.graph, state.tasks.values())
         return known
+
+    def find_done(self, state: RunState) -> Set[str]:
+        """Name the tasks that satisfy what needs them: those that are done, and a survey that has ended in any way."""
+        ended = {one for one in self.graph.soft if state.tasks[one].phase in TERMINAL}
+        return state.find_done() | ended if ended else state.find_done()
 
     def budget(self, state: RunState) -> Budget:
         """The run's: the plan's, unless a person has set another since."""

@@ -30,7 +30,7 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.task_steps import stands
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
 from forgepool.workers.schema.orders import Reply
 
 _SPOKEN = ("review_failed", "rejected")
@@ -97,7 +97,7 @@ def restore_approved(course: PlanIndex, state: RunState) -> list[Event]:
     waiting = [task.id for task in state.phases.pending_again() if task.restorable]
     if not waiting:
         return []
-    done = state.find_done()
+    done = course.find_done(state)
     free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=waiting, slots=1)
     return [CandidateRestored(task=one) for one in free]
 
@@ -320,5 +320,6 @@ def _with_needs(course: PlanIndex, state: RunState, wanted: list[str]) -> set[st
         task_id = left.pop()
         if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
             chosen.add(task_id)
-            left += [need.id for need in course.tasks[task_id].needs if state.tasks[need.id].phase not in DONE]
+            done = course.find_done(state)
+            left += [need.id for need in course.tasks[task_id].needs if need.id not in done]
     return chosen

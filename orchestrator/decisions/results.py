@@ -165,7 +165,7 @@ def _may_adopt(course: PlanIndex, state: RunState, task_id: str, result: WorkRes
         return True
     if task.phase != "pending" or result.attempt != task.attempt:
         return False
-    done = state.find_done()
+    done = course.find_done(state)
     free = ready(course.graph, landed=done, in_flight=course.in_flight(state), waiting=[task_id], slots=1)
     return task_id in free
 

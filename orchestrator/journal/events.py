@@ -81,6 +81,7 @@ from forgepool.orchestrator.journal.task_events import (
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
+    SurveyFound,
     TaskAlreadyThere,
     TaskApproved,
     TaskBlocked,
@@ -159,6 +160,7 @@ __all__ = [
     "RunPaused",
     "RunResumed",
     "RunStarted",
+    "SurveyFound",
     "TaskAlreadyThere",
     "TaskApproved",
     "TaskBlocked",
@@ -229,6 +231,7 @@ TaskEvent = (
     | ReviewAnswered
     | ReviewAwaited
     | ReviewSent
+    | SurveyFound
     | TaskAlreadyThere
     | TaskApproved
     | TaskBlocked

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import LimitKind, Message, ReasonPack, Reply, WorkResult
@@ -256,6 +258,23 @@ class TaskReported(Message):
     report: Report
 
 
+class SurveyFound(Message):
+    """An earlier run's survey of the repository: it stands for the plan's, or the plan's is to correct it."""
+
+    kind: Literal["survey.found"] = "survey.found"
+    task: str
+    by_run: str
+    commit: str
+    """The commit that it describes."""
+    report: Report
+    stands: bool
+    """True if the run begins on the tree that it describes: then no agent is asked."""
+    changed: tuple[str, ...] = ()
+    """Files that differ since, at most 200."""
+    changed_count: int = 0
+    """How many differ."""
+
+
 class LeadReplied(Message):
     """The reply to the request by which the task that leads the run rests; it goes on with its next order."""
 
@@ -288,7 +307,13 @@ class TaskBlocked(Message):
     kind: Literal["task.blocked"] = "task.blocked"
     task: str
     by: str
-    """The need that did not land."""
+    """The need that did not land, or did not report."""
+    reports: bool = Field(default=False, exclude_if=lambda reports: not reports)
+    """True where that need was to report."""
+
+    @property
+    def why(self) -> str:
+        return f"needs '{self.by}', which did not {'report' if self.reports else 'land'}"
 
 
 class TaskParked(Message):

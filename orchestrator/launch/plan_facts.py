@@ -21,7 +21,9 @@ from forgepool.supervisor.gate.requirements import GATE_FILE
 from forgepool.supervisor.gate_file.document import GateFile, effective_checks
 from forgepool.supervisor.gate_file.reading import read_gate_file
 from forgepool.supervisor.scans.protection import is_protected, run_by
+from forgepool.workers.agents.briefing.prediction.predict import predict_files
 from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
+from forgepool.workers.agents.builtin.workflow import find_workflow, why_unfit
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.network import HostsRefused, require_hosts
 from forgepool.workers.policy.sources import policy_of
@@ -29,6 +31,8 @@ from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Shelter, private
 from forgepool.workers.sandbox.scratch import make_scratch
+from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import VARIABLE
 from forgepool.workers.workspace.dependencies import SetupSite, provide
@@ -73,10 +77,37 @@ def gather_facts(
         has_checks=any(check.voting for check in checks),
         protected=frozenset(path for path in paths if is_protected(path) or path in run_files or covered.covers(path)),
         results=dict(base.run_all()),
+        likely=predict_likely(plan, git, tip, settings.cache),
         estimate=estimate,
         skills=frozenset((*builtin_skills(), *repository_skills(git, tip))),
         models=frozenset(read_table(settings.models_file).models) if settings.broker_url is None else None,
+        workflows={task.id: why for task in plan.tasks if (why := _why_unfit(task, git, tip)) is not None},
     )
+
+
+def _why_unfit(task: Task, git: Git, tip: CommitId) -> str | None:
+    """Return why a task cannot have the workflow that it names; None if it can, or names none."""
+    if not isinstance(task.agent, BuiltinAgent) or task.agent.workflow is None:
+        return None
+    try:
+        workflow = find_workflow(task.agent.workflow, git, tip)
+    except DocumentWrong as wrong:
+        return "; ".join(wrong.mistakes)
+    return why_unfit(workflow, answers=task.answers, leads=task.leads is not None)
+
+
+def predict_likely(plan: Plan, git: Git, tip: CommitId, cache: Path) -> dict[str, list[tuple[str, float]]]:
+    """Return the files that each task that declares some changes, too; none where the past is too short to tell."""
+    paths = tuple(tree_paths(git, tip))
+    likely = {}
+    for task in plan.tasks:
+        declared = Globs.of(task.files or ())
+        given = [path for path in paths if declared.covers(path)]
+        if given:
+            text = "\n".join([task.title, task.description, *task.acceptance])
+            found = predict_files(git, tip, text, given, cache=cache / "predictions")
+            likely[task.id] = [(one.path, one.probability) for one in found if one.calibrated]
+    return likely
 
 
 def _gate_of(git: Git, tip: CommitId) -> GateFile:

@@ -19,6 +19,7 @@ from forgepool.orchestrator.journal.events import Event, RunPaused, RunResumed, 
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, open_copy
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
+from forgepool.orchestrator.journal.surveys import find_survey
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
 from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped
@@ -80,7 +81,7 @@ def start_run(
     warn: Warn = _unheard,
 ) -> tuple[KeptRun, Ending]:
     """
-    Run a plan. Tasks that an earlier run of it has landed are skipped, unless `again` is set.
+    Run a plan. What earlier runs of it have landed or surveyed is not done once more, unless `again` is set.
 
     `run` is its name, of `new_run_id`, where it is known before. `seed` is of `prepare_host`. `warn` receives
     a sentence for problems that stop only part of the plan.
@@ -109,8 +110,14 @@ def start_run(
     )
     kept = run_folder.keep(settings, options, plan)
     beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-    there = [] if again else find_already_there(hub.mirror, tip, plan)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *there], wishes, listener, seed)
+    known = () if again else _find_known(kept, hub, tip, settings, warn)
+    return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed)
+
+
+def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[Event]:
+    """Find the tasks that earlier runs have landed, and the survey that they have left."""
+    yield from find_already_there(hub.mirror, tip, kept.plan)
+    yield from find_survey(settings.home, kept.options.hub, kept.plan, hub.mirror.git, tip, warn)
 
 
 def _beginning_of(

@@ -5,7 +5,7 @@ Tasks for a run under way: a piece of plan text is read like a plan file, agains
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from forgepool.orchestrator.plan.document import Plan, Task, read_tasks
+from forgepool.orchestrator.plan.document import Plan, Task, await_survey, read_tasks
 from forgepool.orchestrator.plan.entries import PlanReading, PlanSource
 from forgepool.orchestrator.plan.fan_out import TaskEntry, TaskFields
 from forgepool.orchestrator.plan.graph import TaskNeeds, find_cycle
@@ -58,7 +58,8 @@ def read_addition(
                 sentence = f"task '{entry.id}' needs '{need}', which {fate}; need another task, or none"
                 reading.refuse(index, ("needs", at), sentence)
     standing = {task.id: [need.id for need in task.needs] for task in plan.tasks}
-    return read_tasks(reading, folder, files, {**dict.fromkeys(ended, ()), **standing})
+    added = read_tasks(reading, folder, files, {**dict.fromkeys(ended, ()), **standing})
+    return await_survey(added) if any(task.surveys for task in plan.tasks) else added
 
 
 def grow_plan(plan: Plan, added: Sequence[Task], dropped: Collection[str]) -> Plan:

@@ -71,6 +71,7 @@ def _builtin(written: BuiltinEntry, task: TaskEntry) -> BuiltinAgent:
         hints=_hints(written, task),
         skill=written.skill,
         context=written.context,
+        workflow=written.workflow,
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 
 from forgepool.orchestrator.plan.agents import read_agents
 from forgepool.orchestrator.plan.entries import (
+    SURVEY,
     PlanPolicy,
     PlanReading,
     PlanReview,
@@ -33,7 +34,7 @@ from forgepool.orchestrator.plan.entries import (
     gate_of,
     review_of,
 )
-from forgepool.orchestrator.plan.fan_out import TaskEntry
+from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.supervisor.gate_file.document import CheckDefinition, definitions
 from forgepool.supervisor.gate_file.reading import check_mistakes
@@ -78,6 +79,8 @@ class Task(Message):
     """Files, and lines of files, whose text its agent is given. Those of needs are in `needs`."""
     answers: bool = Field(default=False, exclude_if=lambda answers: not answers)
     """It ends with a report, and takes no lock. Left out of a written plan where false, so that older digests stay."""
+    surveys: bool = Field(default=False, exclude_if=lambda surveys: not surveys)
+    """It is the plan's survey: the tasks that need it wait for its end, and go on however it ends."""
     leads: AgentSpec | None = Field(default=None, exclude_if=lambda led: led is None)
     """Set for the task that leads its run: the agent of the tasks that it dispatches. It answers, too."""
     acceptance: tuple[str, ...] = ()
@@ -144,11 +147,12 @@ def parse_plan(text: str, name: str, folder: Path, files: Callable[[], Sequence[
     """
     document = read(text, name)
     source = validate(document, PlanSource)
-    reading = PlanReading(document=document, source=source, wrong=[])
+    reading = PlanReading(document=document, source=_with_survey(source), wrong=[])
     reading.wrong.extend(_about_plan(document, source))
     review, gate = review_of(reading, folder), gate_of(reading)
     assets = _assets(reading, folder)
     tasks = read_tasks(reading, folder, files)
+    tasks = await_survey(tasks) if source.survey is not None else tasks
     policy = {name: getattr(source, name) for name in PlanPolicy.model_fields} | {"gate": gate}
     target = {"target": source.target} if source.target else {}
     checks = source.checks if source.checks is None or source.checks == "none" else definitions(source.checks)
@@ -188,6 +192,20 @@ def read_tasks(
     )
 
 
+def await_survey(tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """Return the tasks; those that models do need the survey, before all their other needs."""
+    return tuple(map(_await_survey, tasks))
+
+
+def _await_survey(task: Task) -> Task:
+    if task.id == SURVEY:
+        return task.model_copy(update={"surveys": True})
+    if isinstance(task.agent, CommandAgent):
+        return task
+    others = (need for need in task.needs if need.id != SURVEY)
+    return task.model_copy(update={"needs": (TaskNeed(id=SURVEY, full=True), *others)})
+
+
 def plan_digest(plan: Plan) -> str:
     """Return the SHA-256 of the expanded plan, equal for equal plans, however they were written."""
     canonical = json.dumps(plan.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
@@ -212,6 +230,35 @@ def read_expanded(text: str) -> Plan:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise PlanWrong("expanded plan", [Mistake(0, f"is damaged at '{place}': {first['msg']}")]) from error
+
+
+def _with_survey(source: PlanSource) -> PlanSource:
+    """Return the plan with its survey as the last of its tasks; it inherits no work from the defaults."""
+    if source.survey is None:
+        return source
+    from forgepool.workers.agents.briefing.system_prompt import prompt  # Late: it loads git.
+
+    usual = source.defaults.agent
+    if usual is not None and usual.builtin is not None:
+        usual = AgentEntry(builtin=usual.builtin.model_copy(update={"skill": None}))
+    elif usual is None or usual.scripted is None:
+        usual = AgentEntry(builtin=BuiltinEntry())
+    about = source.survey.about.strip()
+    nothing = dict.fromkeys(("files", "reads", "context", "acceptance", "guards", "criteria", "grants", "waive"), ())
+    survey = TaskEntry(
+        **nothing,
+        id=SURVEY,
+        title="Survey of the repository",
+        description="\n\n".join(
+            [prompt("survey"), *([f"The plan asks for this as well:\n\n{about}"] if about else [])]
+        ),
+        type="survey",
+        answers=True,
+        agent=source.survey.agent or usual,
+        network=(),
+        unattended="deny",
+    )
+    return source.model_copy(update={"tasks": (*source.tasks, survey)})
 
 
 def _about_plan(document: Located, source: PlanSource) -> Iterator[Mistake]:

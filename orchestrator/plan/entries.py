@@ -17,6 +17,7 @@ from forgepool.orchestrator.plan.fan_out import (
     LimitsEntry,
     TaskEntry,
     TaskFields,
+    WrittenSurvey,
     for_each,
     merge_defaults,
 )
@@ -30,6 +31,8 @@ from forgepool.workers.schema.orders import Limits, Message
 from forgepool.workers.schema.policy_rules import RuleEntry
 
 _MOST_TASKS = 100_000
+SURVEY = "survey"
+"""The id of the task that the plan's `survey` stands for."""
 
 
 class Wave(Message):
@@ -110,6 +113,8 @@ class PlanSource(PlanPolicy):
     """The reviewers of candidates, or one word; null leaves it to the reviewing host."""
     assets: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Files and folders beside the plan that its tasks can read."""
+    survey: WrittenSurvey = None
+    """One survey of the repository, which is made first and given to all tasks that models do."""
     defaults: TaskFields = TaskFields()
     """Keys for all tasks that do not write their own."""
     tasks: tuple[TaskEntry, ...]
@@ -139,6 +144,8 @@ class PlanReading:
 
     def line(self, index: int, where: Sequence[str | int]) -> int:
         """Return the line of a task's own key, or of the defaults from which it inherits the key."""
+        if self.source.survey is not None and self.source.tasks[index].id == SURVEY:
+            return self.document.line(("survey", *where))
         own = not where or where[0] in self.source.tasks[index].model_fields_set
         inherited = not own and where[0] in self.source.defaults.model_fields_set
         return self.document.line(("defaults", *where) if inherited else ("tasks", index, *where))
@@ -189,6 +196,8 @@ def check_ids(reading: PlanReading, written: Iterable[WrittenTask], standing: It
             same = before.entry.id == each.entry.id
             like = "" if same else f" as '{before.entry.id}'; case does not tell ids apart"
             sentence = f"the id '{each.entry.id}' is given twice (first on line {before.line}{like}); change one"
+            if reading.source.survey is not None and each.entry.id == SURVEY:
+                sentence = f"'survey' adds a task '{SURVEY}', and line {before.line} has one; give that another id"
             reading.refuse(each.index, ("id",), sentence)
 
 

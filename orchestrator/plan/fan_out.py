@@ -20,8 +20,8 @@ from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where
-from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message, Unattended
-from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
@@ -74,6 +74,13 @@ class BuiltinEntry(Message):
     )
     skill: Name | None = None
     context: Annotated[Name | None, AfterValidator(_known_profile)] = None
+    workflow: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_red_once(self) -> Self:
+        if self.workflow is not None and self.red_first:
+            raise ValueError("has both 'workflow' and 'red_first'; remove 'red_first': a workflow has its own phases")
+        return self
 
 
 class CliEntry(Message):
@@ -129,6 +136,25 @@ class AgentEntry(Message):
         if sum(each is not None for each in (self.builtin, self.cli, self.acp, self.command, self.scripted)) != 1:
             raise ValueError("must have one of the keys 'builtin', 'cli', 'acp', 'command' and 'scripted'")
         return self
+
+
+class SurveyEntry(Message):
+    """The survey as it is written; every key is optional."""
+
+    agent: AgentEntry | None = None
+    """A `builtin` or `scripted` agent. None is the defaults' of that kind, without its skill, else `{builtin: {}}`."""
+    about: str = ""
+    """A question that it answers as well."""
+
+
+def _survey_alone(written: object) -> object:
+    """Expand `survey: true` to the usual survey, and `survey: false` to none."""
+    return ({} if written else None) if isinstance(written, bool) else written
+
+
+WrittenSurvey = Annotated[
+    SurveyEntry | None, BeforeValidator(_survey_alone, json_schema_input_type=bool | SurveyEntry | None)
+]
 
 
 def _any_agent(written: object) -> object:

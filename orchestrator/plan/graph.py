@@ -6,7 +6,7 @@ tasks are computed when first asked for.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -32,6 +32,8 @@ class TaskNeeds:
     duration_s: float | None = None
     position: int = 0
     """Its place in the plan."""
+    soft: bool = False
+    """Those that need it wait for its end alone, however it ends."""
 
 
 class Graph:
@@ -66,6 +68,8 @@ class Graph:
         self.rank: Mapping[str, int] = {task: at for at, task in enumerate(self.order)}
         self.alone = frozenset(task.id for task in tasks if task.writes is None and undeclared == "exclusive")
         """Tasks that run alone, without any other in flight."""
+        self.soft = frozenset(task.id for task in tasks if task.soft)
+        """Tasks whose end satisfies a need, whatever it is."""
         self._reads_block = reads_block
         self._writers = OverlapIndex({task.id: task.writes for task in tasks if task.writes})
         self._readers = OverlapIndex({task.id: task.reads for task in tasks if task.reads and reads_block})
@@ -238,7 +242,7 @@ _MOST_NEEDS = 1_000_000
 
 
 def needs_of_all(
-    reading: PlanReading, written: Sequence[WrittenTask], standing: Iterable[str] = ()
+    reading: PlanReading, written: Sequence[WrittenTask], standing: Collection[str] = ()
 ) -> dict[str, dict[str, bool]]:
     """
     Return each task's needs, with groups replaced by their members; True asks for the full output. They may also be of
@@ -254,7 +258,7 @@ def needs_of_all(
     needs: dict[str, dict[str, bool]] = {}
     count = 0
     for each in written:
-        needs[each.entry.id] = _needs_of(reading, each, names)
+        needs[each.entry.id] = _needs_of(reading, each, names, "run" if standing else "plan")
         count += len(needs[each.entry.id])
         if count > _MOST_NEEDS:
             sentence = f"makes more than {_MOST_NEEDS:,} needs in all; put one task between the two groups"
@@ -263,14 +267,16 @@ def needs_of_all(
     return needs
 
 
-def _needs_of(reading: PlanReading, task: WrittenTask, names: Mapping[str, Sequence[str]]) -> dict[str, bool]:
+def _needs_of(
+    reading: PlanReading, task: WrittenTask, names: Mapping[str, Sequence[str]], around: str
+) -> dict[str, bool]:
     needs: dict[str, bool] = {}
     for at, text in enumerate(task.entry.needs):
         name, colon, depth = text.partition(":")
         if colon and depth != "full":
             wrong = f"needs '{text}'; write '{name}' or '{name}:full'"
         elif name not in names:
-            wrong = f"needs '{name}', which is not in the plan; tasks are: {_nearest_first(reading, name, names)}"
+            wrong = f"needs '{name}', which is not in the {around}; tasks are: {_nearest_first(reading, name, names)}"
         elif task.entry.id in names[name]:
             wrong = "needs itself; remove the need"
         else:

@@ -8,6 +8,7 @@ from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewe
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.costs import describe_money, name_amounts
 from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
@@ -51,7 +52,7 @@ def _of_run(event: e.Event) -> str | None:
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
             return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
-            return f"the run's budget is {_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+            return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
         case (
             e.GateHalted()
             | e.GatePaused()
@@ -138,11 +139,6 @@ def clock(at: float, now: float) -> str:
     return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def _amounts(usd: float | None, tokens: int | None) -> str:
-    both = ("" if usd is None else f"{usd:.2f} USD", "" if tokens is None else f"{tokens:,} tokens")
-    return " and ".join(one for one in both if one)
-
-
 def _revision(event: e.PlanRevised) -> str:
     parts = (
         ("new", event.added),
@@ -194,7 +190,7 @@ def _of_task(event: e.Event) -> str | None:
         case e.EntryGiven() | e.EntryRecalled() | e.EntryTold():
             return _of_giving(event)
         case _:
-            return _ended(event)
+            return describe_money(event) or _ended(event)
 
 
 def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str | None:
@@ -262,6 +258,9 @@ def _of_review(
 def _reviewed(event: e.ReviewAnswered) -> str | None:
     result = event.result
     match result.outcome:
+        case "passed" | "failed" if result.objections is not None:
+            models, found = ", ".join(result.models), count_of(len(result.objections), "sentence")
+            return f"{event.task}: {models} objects to {found if result.objections else 'nothing'} of its synthesis"
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
@@ -286,17 +285,6 @@ def _of_paths(event: e.PathsGranted | e.PathsQueued | e.PathsRefused | e.LockExt
             return f"{event.task}: also locks {shorten_list(event.paths)}, which it changed without declaring"
 
 
-def _of_money(event: e.MoneyGranted | e.MoneyQueued | e.BudgetAwaited) -> str:
-    match event:
-        case e.MoneyGranted():
-            part = _amounts(event.reserved_usd, event.reserved_tokens)
-            return f"{event.task}: its part of the budget is now {part}, as it asked"
-        case e.MoneyQueued():
-            return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
-        case e.BudgetAwaited():
-            return f"{event.task}: has used its part of the budget, and goes on when there is more"
-
-
 def shorten_list(names: Sequence[str]) -> str:
     """Join the first five names, and count the rest."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
@@ -311,14 +299,16 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
             return f"{event.task}: {_done(event)}"
+        case e.SurveyFound():
+            kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
+            old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
+            return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
-            return f"{event.task}: blocked: it needs '{event.by}', which did not land"
+            return f"{event.task}: blocked: it {event.why}"
         case e.TaskParked():
             return f"{event.task}: waits for a person: {event.question}"
         case e.TaskCancelled():
             return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
-        case e.MoneyGranted() | e.MoneyQueued() | e.BudgetAwaited():
-            return _of_money(event)
         case e.TaskRetried():
             return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
         case e.TaskReplied():

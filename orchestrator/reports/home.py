@@ -264,7 +264,7 @@ def _summarise(look: RunLook) -> RunSummary:
         plan=look.kept.plan.name,
         target=state.target or look.kept.options.target,
         hub=look.kept.options.hub,
-        outcome=outcome_of(state, live=look.alive.live, gate=gate),
+        outcome=outcome_of(look.course, state, live=look.alive.live, gate=gate),
         live=look.alive.live,
         total=len(state.tasks),
         landed=state.count("landed"),

@@ -45,11 +45,19 @@ def list_leftovers(settings: Settings) -> Iterator[Leftover]:
 
 
 def list_plan_texts(settings: Settings, *, before: float, but_of: Collection[str] = ()) -> list[Path]:
-    """List clients' plan texts, last used before that Unix time, to which no run refers but those of these names."""
+    """
+    List plans that clients gave as texts, and folders of plannings, that are older than that Unix time.
+
+    No run refers to them but those of these names.
+    """
     options = [run_folder.runs_folder(settings) / name / "options.json" for name in run_folder.run_names(settings)]
     wanted = "\n".join(one.read_text(errors="replace") for one in options if one.parent.name not in but_of)
-    texts = run_folder.plan_texts(settings).glob("*.yaml")
-    return [one for one in texts if one.stat().st_mtime < before and one.name not in wanted]
+    kept = [one for one in run_folder.plan_texts(settings).glob("*") if one.suffix == ".yaml" or one.is_dir()]
+    return [one for one in kept if _last_change(one) < before and one.name not in wanted]
+
+
+def _last_change(path: Path) -> float:
+    return max(one.lstat().st_mtime for one in (path, *path.rglob("*")))
 
 
 def folder_bytes(folder: Path) -> int:

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
+from forgepool.orchestrator.decisions.lead.review import synthesis_lines
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
@@ -21,7 +21,7 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits
+from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -120,7 +120,7 @@ def report_lines(
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
     idle = state.in_phase("no_changes", "already_there")
     others = [task for task in state.tasks.values() if task.phase not in DONE]
-    yield f"# {kept.plan.name}: {len(landed)} of {len(state.tasks)} tasks landed on {state.target}"
+    yield f"# {kept.plan.name}: {tell_verdict(state)}"
     yield ""
     hub = "" if public else f" hub {state.hub},"
     yield f"run {state.run},{hub} target at {state.tip[:12]}, {_span(recorded)}"
@@ -198,7 +198,8 @@ def _reported(course: PlanIndex, state: RunState) -> Iterator[str]:
 
 def _how_it_stands(waits: Waits, task: TaskState, public: bool) -> str:
     if task.phase in TERMINAL or public:
-        return task.detail or ("interrupted" if task.attempt else "not begun")
+        how = task.detail or ("interrupted" if task.attempt else "not begun")
+        return f"{how}{survey_words(waits.course, task)}"
     return waits.reason(task)
 
 

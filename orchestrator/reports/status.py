@@ -119,7 +119,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         run=state.run,
         target=state.target,
         tip=state.tip,
-        outcome=outcome_of(state, live=live, gate=course.serving),
+        outcome=outcome_of(course, state, live=live, gate=course.serving),
         shut=state.halted,
         suspended={
             name: f"{health.why}; probed at {clock(health.until, state.at)}"
@@ -149,7 +149,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
     )
 
 
-def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
+def outcome_of(course: PlanIndex, state: RunState, *, live: bool, gate: bool = False) -> str:
     """
     Return `running`, `paused`, `landed` (all tasks), `done` (all; some had no changes or were there already) or
     `incomplete`; for a queue `serving` or `not served`.
@@ -158,7 +158,7 @@ def outcome_of(state: RunState, *, live: bool, gate: bool = False) -> str:
         return "serving" if live else "not served"
     if not state.finished:
         return "running" if live else "paused"
-    if state.count(*DONE) < len(state.tasks):
+    if len(course.find_done(state)) < len(state.tasks):
         return "incomplete"
     return "landed" if state.count("landed") == len(state.tasks) else "done"
 
@@ -178,7 +178,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         commit=task.commit or None,
         seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
-        detail=_how_it_ended(waits.run, task) if task.phase in TERMINAL else waits.reason(task),
+        detail=_how_it_ended(waits, task) if task.phase in TERMINAL else waits.reason(task),
         question=task.question,
         missing=task.missing,
         wanted=task.parked_for or "",
@@ -195,7 +195,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:
     """Return how the review of a task's candidate stands; None where it needs none and has none."""
     answer, person = task.review.answer, task.review.person
-    if answer is None:
+    if answer is None or task.phase == "reported":
         wanted = course.wants_review(task) and bool(task.candidate)
         return _review_standing(course, task.review) if wanted or person else None
     return _review_standing(course, task.review)
@@ -218,8 +218,15 @@ def _review_standing(course: PlanIndex, review: ReviewState) -> ReviewStanding:
     )
 
 
-def _how_it_ended(run: str, task: TaskState) -> str:
-    return f"asks: {task.question} ({answer_with(run, task.id)})" if task.question else task.detail
+def _how_it_ended(waits: "Waits", task: TaskState) -> str:
+    how = f"asks: {task.question} ({answer_with(waits.run, task.id)})" if task.question else task.detail
+    return f"{how}{survey_words(waits.course, task)}"
+
+
+def survey_words(course: PlanIndex, task: TaskState) -> str:
+    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
+    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
+    return "; the tasks go on without a survey" if missing else ""
 
 
 def tell_verdict(state: RunState) -> str:
@@ -227,14 +234,15 @@ def tell_verdict(state: RunState) -> str:
     total, landed = len(state.tasks), state.count("landed")
     reported = state.count("reported")
     idle = state.count(*(DONE - {"landed", "reported"}))
-    parts = [f"{landed} of {count_of(total, 'task')} landed on {state.target}"]
-    if reported:
-        parts.append(f"{reported} reported")
+    others = [f"{reported} reported"] if reported else []
     if idle:
-        parts.append(f"{idle} had nothing to do")
+        others.append(f"{idle} had nothing to do")
+    if others and landed + reported + idle == total:
+        parts = [f"{landed} landed on {state.target}"] if landed else []
+        return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}"
     if rest := total - landed - reported - idle:
-        parts.append(f"{rest} did not land")
-    return ", ".join(parts)
+        others.append(f"{rest} did not land")
+    return ", ".join([f"{landed} of {count_of(total, 'task')} landed on {state.target}", *others])
 
 
 class Waits:
@@ -247,7 +255,7 @@ class Waits:
         """True while a process runs the run."""
         self.run = state.run
         self._resumed = f"waits for `forgepool resume {state.run}`"
-        self._done = state.find_done()
+        self._done = course.find_done(state)
         self._in_flight = course.in_flight(state)
         self._wanted = course.find_wanted_locks(state)
         self._held_elsewhere = find_tasks_held_elsewhere(state, state.at)

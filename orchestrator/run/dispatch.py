@@ -8,10 +8,12 @@ from itertools import islice
 from typing import Any
 
 from forgepool.orchestrator.decisions.lead.requests import first_reply
+from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
+from forgepool.orchestrator.journal.surveys import correct_survey
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import work_of
@@ -38,8 +40,7 @@ from forgepool.worktrees.commits.candidate import WORK
 _SUMMARY_CHARACTERS = 4_000
 FULL_CHARACTERS = 64_000
 _ALL_CHARACTERS = 256_000
-_SUMMARY_PATHS = 100
-_FULL_PATHS = 2_000
+_SUMMARY_PATHS, _FULL_PATHS = 100, 2_000
 
 
 def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
@@ -50,6 +51,8 @@ def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ..
     left = _ALL_CHARACTERS
     found = []
     for need in planned.needs:
+        if course.tasks[need.id].surveys and state.tasks[need.id].report is None:
+            continue
         prior = _prior(course, state, need)
         size = len(prior.summary) + sum(map(len, prior.paths)) + (len(prior.report.output) if prior.report else 0)
         if size > left:
@@ -73,6 +76,7 @@ def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
         commit=task.commit,
         paths=paths[: _FULL_PATHS if need.full else _SUMMARY_PATHS],
         report=task.report,
+        surveyed=task.base if course.tasks[need.id].surveys else "",
     )
 
 
@@ -118,6 +122,7 @@ def order(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool
 ) -> WorkOrder:
     planned, limits = course.tasks[task.id], limits_of_order(course, task)
+    description, earlier = correct_survey(state.survey, planned)
     return WorkOrder(
         order_id=sent.message_id,
         token=sent.token,
@@ -129,7 +134,7 @@ def order(
         base=task.base,
         anchor=journal_ref(state.run),
         title=planned.title,
-        description=planned.description,
+        description=description,
         type=planned.type,
         agent=planned.agent,
         files=planned.files or (),
@@ -152,7 +157,7 @@ def order(
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
-        priors=(*priors(course, state, planned), *_read_by_lead(course, state, task)),
+        priors=(*priors(course, state, planned), *earlier, *_read_by_lead(course, state, task)),
         resumes=task.resumes,
         carried=task.uses.get(task.attempt, Use()).carried,
         replies=task.replies,
@@ -186,11 +191,7 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
 
 
 def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
-    """
-    Return the task's limits, capped by the attempt's reservation and what it carries over.
-
-    The built-in agent may be asked for models without a known price: its default limit of money is `priced_usd`.
-    """
+    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
     use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
     usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
     return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
@@ -241,10 +242,13 @@ def review_request(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float
 ) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
+    synthesis = write_subject(course, state, task) if task.phase == "reported" else None
     return ReviewRequest(
         **_train(course, state, sent, now),
         base=task.review.base,
-        entries=(_entry(course, state, task),),
+        entries=() if synthesis else (_entry(course, state, task),),
+        whole=synthesis is not None,
+        synthesis=synthesis,
         reviewed=True,
         policy=course.review_policy,
         title=planned.title,

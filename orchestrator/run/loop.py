@@ -31,6 +31,7 @@ from forgepool.orchestrator.journal.events import (
     TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.surveys import keep_survey
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
     find_reviewers,
@@ -46,7 +47,7 @@ from forgepool.workers.agents.briefing.task_card import report_text
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
 from forgepool.workers.queue.replies import MessageRefused, MoneyRequest, PathRequest, PathsAnswer
-from forgepool.worktrees.git.git import GitFailed
+from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
 log = structlog.get_logger()
@@ -297,6 +298,10 @@ class Loop(Sender):
             if task.report is not None:
                 text = report_text(task.id, self.course.tasks[task.id].title, task.report)
                 keep_report(self.folder, task.id, text)
+            if task.report is not None and task.attempt and self.course.tasks[task.id].surveys:
+                # The run's folder is in `runs`, in the home.
+                home, hub, plan = self.folder.parents[1], self.state.hub, self.course.plan
+                keep_survey(home, hub, plan, self.mirror.git, CommitId(task.base), self.state.run, task.report)
 
     def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""

@@ -132,7 +132,7 @@ class _Activities:
 
     def __init__(self, index: PlanIndex, terms: PlanTerms, state: RunState) -> None:
         self._course, self._terms, self._state = index, terms, state
-        self._landed = state.find_done()
+        self._landed = index.find_done(state)
         self._in_flight = index.in_flight(state)
         self._full = len(state.in_phase("running")) >= terms.workers
         self._refused: dict[str, str] = {}

@@ -107,7 +107,7 @@ def _take_in(fitted: Fit, recorded: list[Recorded], paid: frozenset[str]) -> Non
         match record.event:
             case OrderAnswered(task=task, result=result):
                 _worked(fitted, task, result, is_paid=task in paid)
-            case ReviewAnswered(result=result) if result.outcome in ("passed", "failed"):
+            case ReviewAnswered(result=result) if result.outcome in ("passed", "failed") and result.objections is None:
                 fitted.counted.update(reviews=1, failed=result.outcome == "failed")
                 fitted.took_s["review"].append(result.seconds or clock.since_begun(result.request_id, record.at))
                 if result.spent.cost_usd is not None:

@@ -78,6 +78,7 @@ def start_run(state: RunState, event: e.RunStarted) -> None:
         raise IllegalStep(f"run {state.run} has started already")
     state.run, state.hub, state.target = event.run, event.hub, event.target
     state.tip, state.plan_digest, state.gate_file = event.tip, event.plan_digest, event.gate_file
+    state.began_on = event.tip
     state.gate, state.assets, state.stopped = event.gate, event.assets, None
     state.wave.since = state.wave_review.anchor = event.tip
     state.wave.base_first = event.base_first
@@ -99,6 +100,8 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.lacking, state.elsewhere = {}, {}
     for task in state.tasks.values():
         task.unfit = {}
+        if task.phase == "reported":
+            task.review.resume()
     state.wave_review.resume()
     state.train.reopen()
     state.wave.resume(moved=moved)
@@ -111,6 +114,8 @@ def end_run(state: RunState) -> None:
         raise IllegalStep("a run does not end while its target is checked")
     if state.wave_review.review.message is not None:
         raise IllegalStep("a run does not end while what has landed is reviewed")
+    if any(task.review.message is not None for task in state.phases.each("reported")):
+        raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
     state.wave.message, state.finished, state.stopped = None, True, ""
 
 
@@ -138,7 +143,8 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
 _GOING_ON: tuple[Phase, ...] = tuple(
     phase for phase in get_args(Phase) if phase not in TERMINAL or phase == "needs_human"
 )
-_IN_REVIEW: tuple[Phase, ...] = ("queued", "testing", "reviewing")
+_AT_GATE: tuple[Phase, ...] = ("queued", "testing", "reviewing")
+_IN_REVIEW: tuple[Phase, ...] = (*_AT_GATE, "reported")
 _MADE: tuple[Phase, ...] = ("answered", "candidate", "queued", "testing", "reviewing", "reviewed")
 _MAY_BE_RETURNED: tuple[Phase, ...] = (*_MADE, "given")
 _MAY_BE_PARKED: tuple[Phase, ...] = ("pending", "queued", "testing", "answered", "reviewing", "reviewed")
@@ -222,12 +228,8 @@ def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
             task_steps.queue_paths(state.step(event.task, "running"), event)
         case e.PathsRefused():
             task_steps.refuse_paths(state.step(event.task, "running"), event)
-        case e.MoneyAsked():
-            budget_steps.ask_money(state.step(event.task, "running"), event, at)
-        case e.MoneyGranted():
-            budget_steps.grant_money(state.step(event.task, "running"), event)
-        case e.MoneyQueued():
-            budget_steps.queue_money(state.step(event.task, "running"), event)
+        case e.MoneyAsked() | e.MoneyGranted() | e.MoneyQueued():
+            budget_steps.change_money(state.step(event.task, "running"), event, at)
         case e.LockExtended():
             task_steps.extend_lock(state.step(event.task, "candidate"), event)
         case e.ProfileChosen():
@@ -254,6 +256,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
+        case e.SurveyFound():
+            state.find_survey(state.step(event.task, "pending"), event, at)
         case e.LeadReplied():
             state.reply_to_lead(state.step(event.task, "waiting"), event, at)
         case e.LeadSpoken():
@@ -353,7 +357,7 @@ def _apply_queue_event(state: RunState, event: e.QueueEvent, at: float) -> None:
         case e.GateFrozen() | e.GateThawed():
             pass
         case e.EntryGiven():
-            train_steps.delegate_entry(state.step(event.task, *_IN_REVIEW), event, at)
+            train_steps.delegate_entry(state.step(event.task, *_AT_GATE), event, at)
         case e.EntryRecalled():
             state.step(event.task, "given").recalled = True
         case e.EntryTold():

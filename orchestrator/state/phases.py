@@ -92,8 +92,9 @@ class Frontier:
         """Take in that the task has entered the phase."""
         if task not in self.graph.tasks:
             return
-        self._join(self._done, task, phase in DONE, self._open, -1)
-        self._join(self._hopeless, task, phase in TERMINAL - DONE, self._lost, 1)
+        done = phase in (TERMINAL if task in self.graph.soft else DONE)
+        self._join(self._done, task, done, self._open, -1)
+        self._join(self._hopeless, task, phase in TERMINAL and not done, self._lost, 1)
         if phase == "pending":
             self._pending.add(task)
         else:

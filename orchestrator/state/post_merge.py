@@ -198,9 +198,9 @@ class WaveReviewState:
 
     def resume(self) -> None:
         """Forget failed requests, as a reviewer may be there now; a verdict stands."""
-        self.review.calm()
-        if self.against is not None and self.against.outcome != "failed":
-            self.review.answer, self.tried = None, 0
+        self.review.resume()
+        if self.review.answer is None:
+            self.tried = 0
 
     def _pass(self, upto: int, tip: str) -> None:
         self.upto, self.anchor = upto, tip

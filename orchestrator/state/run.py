@@ -80,6 +80,8 @@ class RunState:
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
     lead: LeadState = field(default_factory=LeadState)
+    survey: e.SurveyFound | None = None
+    """An earlier run's survey, which this run's survey corrects."""
     run: str = ""
     hub: str = ""
     target: str = ""
@@ -87,6 +89,8 @@ class RunState:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    began_on: str = ""
+    """The tip when the run began."""
     train: TrainState = field(default_factory=TrainState)
     wave: WaveState = field(default_factory=WaveState)
     wave_review: WaveReviewState = field(default_factory=WaveReviewState)
@@ -152,6 +156,14 @@ class RunState:
         self.tasks[task_id] = task
         self.phases.add(task)
         return task
+
+    def find_survey(self, task: TaskState, event: e.SurveyFound, at: float) -> None:
+        """Take the step of the event."""
+        if not event.stands:
+            self.survey = event
+            return
+        task.base, task.report, task.detail = event.commit, event.report, f"kept from run {event.by_run}"
+        task.enter("reported", at)
 
     def reply_to_lead(self, task: TaskState, event: e.LeadReplied, at: float) -> None:
         if self.lead.request is None or self.lead.request.number != event.reply.number:

@@ -95,6 +95,12 @@ class ReviewState:
         self.not_before = self.limit_until = 0.0
         self.detail = ""
 
+    def resume(self) -> None:
+        """Forget failed requests, as a reviewer may be there now; a verdict stands."""
+        self.calm()
+        if self.answer is not None and self.answer.outcome not in ("passed", "failed"):
+            self.answer = None
+
     def puts_off(self, result: Review, at: float) -> bool:
         """Tell whether the answer says nothing about the change, so that it is requested again."""
         if result.outcome != "infrastructure":
@@ -185,8 +191,8 @@ IN_FLIGHT: frozenset[Phase] = frozenset(
     ("running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given", "landing")
 )
 IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
-MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
-"""In which a review may be under way."""
+MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "reported"))
+"""In which a review may be under way; in `reported`, that of a lead's synthesis."""
 DONE: frozenset[Phase] = frozenset(("landed", "no_changes", "reported", "already_there"))
 """Phases that satisfy a need."""
 TERMINAL: frozenset[Phase] = DONE | frozenset(("failed", "blocked", "cancelled", "needs_human"))

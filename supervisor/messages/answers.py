@@ -167,6 +167,30 @@ def name_partner(partner: str) -> str:
     return f"commit {partner}" if _COMMIT.fullmatch(partner) else f"'{partner}'"
 
 
+class Objection(Message):
+    """A reviewer's objection to a lead's synthesis."""
+
+    quote: str
+    """A sentence of the synthesis, word for word."""
+    why: str
+    """The reason why the results do not bear it."""
+
+
+class SynthesisReview(Message):
+    """The word of another model on a lead's synthesis."""
+
+    outcome: Literal["agrees", "objects", "none", "waits"]
+    """`none`: it is not reviewed, and `why` says why; `waits`: not yet."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    same_family: bool = False
+    """The model is another one of the lead's own family, which the plan permits."""
+    objections: tuple[Objection, ...] = ()
+    dropped: int = 0
+    """Objections that quote no sentence of the synthesis."""
+    why: str = ""
+
+
 class Review(Message):
     """
     The answer to a review request.
@@ -196,6 +220,8 @@ class Review(Message):
     """A reviewer is of the author's own family, and another model of it."""
     findings: tuple[ReviewFinding, ...] = ()
     """All findings, also those that do not count against the candidate."""
+    objections: tuple[Objection, ...] | None = Field(default=None, exclude_if=lambda objections: objections is None)
+    """The objections to a synthesis, which pass it where there are none; None of any other review."""
     confidence: float | None = None
     summary: str = ""
     """The reviewer's closing words; a claim."""

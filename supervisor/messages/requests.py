@@ -183,15 +183,41 @@ class WaveOf(Message):
     """Rules of scans that a person waived for any of them."""
 
 
+class ToldResult(Message):
+    """A task's result, as the reviewer of a synthesis is told it."""
+
+    task: str
+    header: str
+    text: str = ""
+    """The report, or the summary with what failed; empty for want of room."""
+
+
+class SynthesisOf(Message):
+    """The subject of a synthesis's review: a lead's text, and the results that must bear it."""
+
+    number: int
+    """The number of the review, over all that the run has asked for."""
+    goal: str
+    frame: str = ""
+    """The questions and expectations with which the lead began."""
+    text: str
+    """The synthesis without the sentences that the journal does not confirm."""
+    struck: tuple[str, ...] = ()
+    """These sentences, each with the reason."""
+    results: tuple[ToldResult, ...]
+    author: Author
+
+
 class ReviewRequest(TrainRequest):
     """
     Compose these entries on this tip, and have the diff reviewed by another family than the author's.
 
-    With a `wave`, and no entries: what has landed is reviewed as a whole.
+    With a `wave`, and no entries: what has landed is reviewed as a whole. With a `synthesis`: a lead's text is.
     """
 
     policy: ReviewPolicy
     wave: WaveOf | None = None
+    synthesis: SynthesisOf | None = Field(default=None, exclude_if=lambda subject: subject is None)
     known: "Review | None" = None
     """A verdict that failed this wave; it holds as long as the diff is the one that it was given on."""
     title: str = ""
@@ -211,11 +237,15 @@ class ReviewRequest(TrainRequest):
     @property
     def authors(self) -> tuple[Author, ...]:
         """Return the authors of all that is under review."""
+        if self.synthesis is not None:
+            return (self.synthesis.author,)
         return tuple(entry.author for entry in self.entries) if self.wave is None else self.wave.authors
 
     @property
     def attempt(self) -> int:
-        """By which a scripted reviewer tells one time from another: of the task, or the number of the wave's review."""
+        """By which a scripted reviewer tells one time from another: of the task, or the number of the review."""
+        if self.synthesis is not None:
+            return self.synthesis.number
         return self.entries[-1].attempt if self.wave is None else self.wave.number
 
 

@@ -7,7 +7,8 @@ the author's families, which are taken out before any is asked. Each has a **con
 (`conversation`) on a checkout of the composed tree, with tools that look and change nothing. What it is told is its
 **brief** (`brief`); what others wrote is set apart in it by a mark that they could not know (`quoting`). It ends with a
 **verdict** (`form`) that counts only where enough was **read** before (`reading`). Several reviewers hold a **debate**
-(`debate`). What has landed is reviewed as a whole by the same road, on the target's own commits (`wave`).
+(`debate`). What has landed is reviewed as a whole by the same road, on the target's own commits (`wave`). A lead's
+`synthesis` is reviewed against the results that must bear it, in one call without a checkout.
 
 Nothing passes by absence. A verdict without reading, a pass beside a finding that must be mended, a fail without one,
 words in place of the tool: none of them counts. The reviewer is told once what it lacks. The second time the review is

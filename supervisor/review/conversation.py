@@ -194,7 +194,7 @@ class ReviewConversation:
     def _position(self, outcome: ConversationOutcome) -> Position:
         if self._counted:
             return Position(ended="verdict", form=self.form)
-        ended = _without_verdict(outcome, voided=self._chances < MOST_VOIDS)
+        ended = find_ending(outcome, voided=self._chances < MOST_VOIDS)
         if ended == "void" and self._chances == MOST_VOIDS:
             self.voids.append(outcome.detail)
         detail = self.voids[-1] if ended == "void" and self.voids else outcome.detail
@@ -209,14 +209,15 @@ class ReviewConversation:
 @contextmanager
 def conversing(seat: Seat, site: ReviewSite, lenses: tuple[str, ...] = ()) -> Iterator[ReviewConversation]:
     """A conversation in a transcript of its own, which is there as a person reads it when it has ended."""
-    path = _free(site.transcripts, seat.name)
+    path = find_free_path(site.transcripts, seat.name)
     with Transcript(path) as transcript:
         yield ReviewConversation(seat=seat, site=site, lenses=lenses, transcript=transcript)
         text = narrate_entries(transcript.entries)
         path.with_suffix(".log").write_text(text, encoding="utf-8", errors="replace")
 
 
-def _without_verdict(outcome: ConversationOutcome, *, voided: bool) -> Ending:
+def find_ending(outcome: ConversationOutcome, *, voided: bool = False) -> Ending:
+    """Return how a conversation without a verdict ended."""
     match outcome.ended:
         case "stopped":
             return "infrastructure"
@@ -232,7 +233,7 @@ def _without_verdict(outcome: ConversationOutcome, *, voided: bool) -> Ending:
             return "void"
 
 
-def _free(folder: Path, name: str) -> Path:
+def find_free_path(folder: Path, name: str) -> Path:
     """Return a free name. When a request is delivered again, the earlier conversation stays and is not continued."""
     folder.mkdir(parents=True, exist_ok=True)
     path, number = folder / f"{name}.jsonl", 1

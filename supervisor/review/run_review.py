@@ -18,7 +18,7 @@ from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_o
 from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
 from forgepool.supervisor.gate_file.document import NotConfigured
 from forgepool.supervisor.messages.answers import Review
-from forgepool.supervisor.messages.requests import ReviewRequest
+from forgepool.supervisor.messages.requests import ReviewRequest, SynthesisOf
 from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
 from forgepool.supervisor.review.brief import ReviewBrief
@@ -26,6 +26,7 @@ from forgepool.supervisor.review.conversation import Position, ReviewConversatio
 from forgepool.supervisor.review.debate import Debate, Heard, findings_of
 from forgepool.supervisor.review.difference import Difference, difference
 from forgepool.supervisor.review.panel import author_families, panel
+from forgepool.supervisor.review.synthesis import SynthesisReviewer
 from forgepool.supervisor.review.wave import compose_landed, shrinkage
 from forgepool.workers.agents.briefing.system_prompt import find_skill
 from forgepool.workers.agents.families import are_apart
@@ -83,6 +84,8 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
     request = request.model_copy(update={"independence": independence_of(mirror, request)})
+    if request.synthesis is not None:
+        return _of_synthesis(request, request.synthesis, settings, blank, stop)
     if request.wave is not None:
         tip = compose_landed(mirror, request, request.wave)
         seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
@@ -102,6 +105,45 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
             return _of_difference(request, settings, mirror, composed, blank, stop)
         case _:
             assert_never(composed)
+
+
+def _of_synthesis(
+    request: ReviewRequest, subject: SynthesisOf, settings: Settings, blank: Review, stop: Stop
+) -> Review:
+    table, folder = read_table(settings.models_file), _folder(request, settings)
+    seated, limits = panel(request, table, settings), _left(request, blank.spent)
+    if isinstance(seated, str):
+        return blank.model_copy(update={"outcome": "unreachable", "detail": seated})
+    if limits is None:
+        return blank.model_copy(update={"outcome": "limits", "detail": "an earlier request has used all it may cost"})
+    seat = seated.reviewers[0]
+    reviewer = SynthesisReviewer(
+        seat=seat,
+        subject=subject,
+        request_id=request.request_id,
+        profile=chosen_profile(by_person=None, in_plan="", in_settings=settings.context),
+        folder=folder,
+        stop=stop,
+        hide=hider(keys_of(table)),
+    )
+    position = reviewer.ask(limits)
+    families = tuple(dict.fromkeys(seat.families[model] for model in reviewer.models))
+    told = blank.model_copy(
+        update={
+            "models": reviewer.models,
+            "families": families,
+            "same_family": not all(are_apart(family, author_families(request.authors)) for family in families),
+            "spent": add_spent(blank.spent, reviewer.spent),
+            "log": str(folder),
+        }
+    )
+    if position.ended != "verdict":
+        return _failed(request, (position,), told)
+    found = {
+        "objections": reviewer.objections,
+        "voids": tuple(f"not in the synthesis: {one}" for one in reviewer.dropped),
+    }
+    return told.model_copy(update={"outcome": "failed" if reviewer.objections else "passed", **found})
 
 
 def _of_difference(

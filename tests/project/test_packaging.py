@@ -83,7 +83,9 @@ def test_the_wheel_holds_every_module_and_no_test(wheel: frozenset[str]) -> None
         f"forgepool/{path.relative_to(ROOT).as_posix()}" for top in PACKAGES for path in (ROOT / top).rglob("*.py")
     }
     assets = list((ROOT / "orchestrator" / "interfaces" / "web" / "assets").glob("*/*"))
-    assert assets
+    workflows = list((ROOT / "workers" / "agents" / "builtin" / "workflows").iterdir())
+    assert assets and workflows
+    assets += workflows
     assert modules | {f"forgepool/{path.relative_to(ROOT).as_posix()}" for path in assets} <= wheel
     installed = {name.partition("/")[0] for name in wheel if "dist-info" not in name}
     assert installed == {"forgepool"}, "a generic name at the top would overwrite another distribution's package"

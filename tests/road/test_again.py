@@ -72,7 +72,7 @@ def test_a_corrected_plan_run_again_lands_what_is_new_and_nothing_twice(
     }
     assert repository.file(_BRANCH, "log.txt") == "once\nafter"
     assert sorted(repository.landed(_BRANCH)) == ["after", "appends", "mistaken", "needs-idle", "new"]
-    assert "3 of 6 landed, 1 had no changes, 2 already there" in again.out
+    assert "6 of 6 done: 3 landed, 1 had no changes, 2 already there" in again.out
 
     left = machine.run("clean", "--hub", "--older", "0.001s")
     assert first in left.out and "hopeless" in left.out, "the refs of what failed are listed"
@@ -122,7 +122,7 @@ def test_a_corrected_plan_given_to_the_run_keeps_what_is_unchanged_and_does_the_
     orders = [one.event for one in machine.journal(run)[before:] if isinstance(one.event, e.OrderSent)]
     assert sorted((one.task, one.attempt) for one in orders) == [("after", 1), ("mistaken", 2), ("new", 1)]
     assert repository.file(_BRANCH, "log.txt") == "once\nafter"
-    assert "5 of 6 landed, 1 had no changes" in resumed.out
+    assert "6 of 6 done: 5 landed, 1 had no changes" in resumed.out
 
     kept = open_run(Settings(home=machine.home, cache=machine.cache), run)
     assert [task.id for task in kept.plan.tasks] == [task["id"] for task in _CORRECTED]

@@ -70,13 +70,19 @@ def test_a_plan_that_a_client_gave_as_text_goes_when_no_run_refers_to_it(
     texts = machine.home / "plans"
     texts.mkdir(parents=True)
     used, unused = texts / "used.yaml", texts / "unused.yaml"
+    planning = texts / "zones-20261128-120000"
+    planning.mkdir()
+    (planning / "planner.jsonl").write_text("{}")
     for text in (used, unused):
         text.write_bytes(plan.read_bytes())
     machine.run("run", used, "--repo", repository.path, "--workers", "1")
     assert "no ended run" in machine.run("clean", "--yes").out and unused.exists(), "it is young"
-    assert "would remove 1 plan that a client gave as text and no run uses" in machine.run("clean", *_NOW).out
-    assert unused.exists()
+    assert (
+        "would remove 2 plans that a client gave or a model wrote, and no run uses" in machine.run("clean", *_NOW).out
+    )
+    assert unused.exists() and planning.exists()
     machine.run("clean", *_NOW, "--yes")
     assert (used.exists(), unused.exists(), len(machine.runs())) == (True, False, 1), "the run's work did not land"
+    assert not planning.exists()
     machine.run("clean", *_NOW, "--hub", "--yes")
     assert (used.exists(), machine.runs()) == (False, [])

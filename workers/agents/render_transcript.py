@@ -29,6 +29,7 @@ from forgepool.workers.context.transcript.entries import (
     Resumed,
     Summoned,
     TurnSaid,
+    Undone,
     Verified,
 )
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
@@ -40,6 +41,7 @@ _Beside = (
     | PlanCommitted
     | ReportGiven
     | Verified
+    | Undone
     | Noted
     | Profiled
     | Summoned
@@ -98,7 +100,7 @@ class _Narrator:
     def render(self, entry: Entry) -> Iterator[NarratedLine]:
         match entry:
             case ConversationStarted():
-                yield NarratedLine("phase", f"=== {entry.phase.upper()} of {entry.order_id} at {_clock(entry.at)}")
+                yield NarratedLine("phase", f"=== {entry.phase_name.upper()} of {entry.order_id} at {_clock(entry.at)}")
                 yield NarratedLine("quiet", f"    {entry.model}, with {', '.join(entry.tools) or 'no tools'}")
             case TurnSaid(turn=turn):
                 yield from self._turn(turn)
@@ -123,9 +125,8 @@ class _Narrator:
                 )
             case PlanCommitted() | ReportGiven():
                 yield from self._committed(entry)
-            case Verified():
-                yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
-                yield from self._cut("result", "    | ", entry.output, last=True)
+            case Verified() | Undone():
+                yield from self._judged(entry)
             case Rebuilt():
                 yield NarratedLine("phase", f"=== {_rebuilt(entry)}")
             case Profiled(profile=name, by=by):
@@ -138,6 +139,13 @@ class _Narrator:
                 yield NarratedLine("phase", f"=== gone on with as {entry.order_id} at {_clock(entry.at)}")
             case other:
                 assert_never(other)
+
+    def _judged(self, entry: Verified | Undone) -> Iterator[NarratedLine]:
+        if isinstance(entry, Undone):
+            yield NarratedLine("error", f"=== undone, the files are as the phase found them: {entry.why}")
+            return
+        yield NarratedLine("phase" if entry.ok else "error", f"=== VERIFY: {entry.detail or 'all is well'}")
+        yield from self._cut("result", "    | ", entry.output, last=True)
 
     def _committed(self, entry: PlanCommitted | ReportGiven) -> Iterator[NarratedLine]:
         if isinstance(entry, ReportGiven):

@@ -41,6 +41,8 @@ class ModelRequest:
     """The conversation will be long, so its stable beginning is cached for an hour, not five minutes."""
     lasting_parts: int | None = None
     """The number of parts of the first user turn that outlast the others; None is all."""
+    shares_first: bool = False
+    """The first part of the first user turn is the same in many conversations, so that its end is worth a mark."""
     rebuilt: bool = False
     """The turns are not those of the last question, so the vendor's last count does not apply to them."""
     max_output_tokens: int | None = None

@@ -21,12 +21,21 @@ _WANTED = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "tuple_type": "a list",
     "list_type": "a list",
     "dict_type": "a mapping of keys to values",
     "model_type": "a mapping of keys to values",
+}
+_LENGTH = {
+    "string_too_short": ("min_length", "characters"),
+    "string_too_long": ("max_length", "characters"),
+    "too_short": ("min_length", "items"),
+    "too_long": ("max_length", "items"),
 }
 _BOUND = {"greater_than": "gt", "greater_than_equal": "ge", "less_than": "lt", "less_than_equal": "le"}
 _BOUND_WORDS = {"gt": "greater than", "ge": "at least", "lt": "less than", "le": "at most"}
@@ -53,12 +62,14 @@ class DocumentWrong(UserError):
         super().__init__("\n".join(self.mistakes + more))
 
 
-def explain_errors(data: Plain, model: type[BaseModel], wrong: ValidationError) -> list[tuple[Where, str]]:
-    """Return each validation error as its place and a sentence for a person."""
+def explain_errors(
+    data: Plain, model: type[BaseModel], wrong: ValidationError, whole: str = "the file"
+) -> list[tuple[Where, str]]:
+    """Return each validation error as its place and a sentence for a person. `whole` names what is validated."""
     errors = wrong.errors()
     around = {each["loc"][:end] for each in errors for end in range(len(each["loc"]))}
     return [
-        (each["loc"], _sentence(data, model, each))
+        (each["loc"], _sentence(data, model, each, whole))
         for each in errors
         # Pydantic counts only the items that are right, and so calls a list too short for one that is wrong.
         if each["type"] != "too_short" or each["loc"] not in around
@@ -79,14 +90,15 @@ def show_value(value: object) -> str:
     return f"'{value[:60]}'" if isinstance(value, str) else json.dumps(value)
 
 
-def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
+def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails, whole: str) -> str:
     kind, written, context = error["type"], error["input"], error.get("ctx", {})
     where = _written(data, error["loc"])
-    place = _place(data, where)
+    place = _place(data, where) or whole
     if kind == "extra_forbidden":
-        return f"{_place(data, where[:-1])} has an unknown key '{where[-1]}'; " + _known(model, error["loc"])
+        return f"{_place(data, where[:-1]) or whole} has an unknown key '{where[-1]}'; " + _known(model, error["loc"])
     if kind == "missing":
-        return f"{place} lacks the key '{error['loc'][-1]}'"
+        last = error["loc"][-1]
+        return f"{place} lacks " + (f"item {last + 1}" if isinstance(last, int) else f"the key '{last}'")
     if kind == "int_type" and isinstance(written, str) and written.isdecimal():
         return f"{place} is too much: {show_value(written)}"
     if kind in _WANTED:
@@ -98,8 +110,13 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails) -> str:
     if kind in _BOUND:
         name = _BOUND[kind]
         return f"{place} must be {_BOUND_WORDS[name]} {context[name]}, is {show_value(written)}"
-    if kind in ("string_too_short", "too_short"):
+    if kind in ("string_too_short", "too_short") and context["min_length"] == 1:
         return f"{place} must not be empty"
+    if kind in _LENGTH:
+        bound, noun = _LENGTH[kind]
+        size = len(written) if isinstance(written, str | list | tuple | dict) else "more"
+        least = "at least" if bound == "min_length" else "at most"
+        return f"{place} must have {least} {context[bound]:,} {noun}, has {size}"
     if kind == "value_error":
         return f"{place} {context['error']}"
     return f"{place} {error['msg'].replace('Input should', 'must').replace('Value should', 'must')}"
@@ -125,9 +142,9 @@ def _inside(data: Plain, part: str | int) -> tuple[Plain] | None:
 
 
 def _place(data: Plain, where: Where) -> str:
-    """Name a place as a person does: `task 'deploy'`, `'wall_s' of 'limits' of task 'deploy'`."""
+    """Name a place as a person does: `task 'deploy'`, `'wall_s' of 'limits' of task 'deploy'`; empty for the whole."""
     if not where:
-        return "the file"
+        return ""
     value = data
     for part in where:
         (value,) = _inside(value, part) or (None,)

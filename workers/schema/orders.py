@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
-from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
 from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
 
 
@@ -119,6 +119,8 @@ class BuiltinAgent(Message):
     """A built-in role, or a skill from the repository's `.forgepool/skills/`."""
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
+    workflow: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """A built-in workflow, or one from the repository's `.forgepool/workflows/`; None is `build`."""
 
     @property
     def wanted_hints(self) -> HintSettings:
@@ -165,6 +167,8 @@ class Prior(Message):
     """The landed commit."""
     paths: tuple[str, ...] = ()
     report: Report | None = None
+    surveyed: str = Field(default="", exclude_if=lambda commit: not commit)
+    """For the run's survey, the commit that it describes. Left out of other orders, which older workers know."""
 
 
 class Reply(Message):
@@ -233,10 +237,6 @@ class Setup(Message):
     network: tuple[str, ...] = ()
     """Hosts it may reach."""
     timeout_s: float = Field(default=900.0, gt=0)
-
-
-Unattended = Literal["deny", "park"]
-"""The answer to a call that needs a person's approval: denied, or the task waits for a person."""
 
 
 class Asset(Message):

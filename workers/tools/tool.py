@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.llm.provider import ToolOffer
+from forgepool.workers.schema.mistakes import explain_errors
 from forgepool.workers.schema.reports import LeadRequest, Report
 from forgepool.workers.tools.workplace import ToolRefused, Workplace
 
@@ -86,8 +87,7 @@ class Tool:
     """
     Checks the arguments and does the work.
 
-    It may raise ToolRefused, ValueError (a schema's and an encoding's too) and OSError, which `carry_out` turns
-    into answers.
+    It may raise ToolRefused, ValueError (an encoding's too) and OSError, which `carry_out` turns into answers.
     """
 
     @property
@@ -106,9 +106,16 @@ def make_typed_tool(
     schema.pop("title", None)
     schema.pop("description", None)
     offer = ToolOffer(name=name, description=description, schema=schema)
-    return Tool(
-        offer=offer, kind=kind, call=lambda given, workplace: function(arguments.model_validate(given), workplace)
-    )
+
+    def call(given: Mapping[str, JsonValue], workplace: Workplace) -> ToolAnswer:
+        try:
+            filled = arguments.model_validate(given)
+        except ValidationError as wrong:
+            found = "; ".join(sentence for _, sentence in explain_errors(dict(given), arguments, wrong, "the call"))
+            raise ToolRefused(f"{name}: {found}. Its arguments are: {', '.join(arguments.model_fields)}") from wrong
+        return function(filled, workplace)
+
+    return Tool(offer=offer, kind=kind, call=call)
 
 
 def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> ToolAnswer:
@@ -123,8 +130,6 @@ def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> To
         )
     try:
         return tool.call(call.arguments, workplace)
-    except ValidationError as wrong:
-        return ToolAnswer(text=f"{call.name}: {_mistakes(wrong, tool)}", is_error=True)
     except ToolRefused as refused:
         return ToolAnswer(text=str(refused), is_error=True)
     except UnicodeError:
@@ -135,10 +140,3 @@ def carry_out(call: ToolCall, tools: Sequence[Tool], workplace: Workplace) -> To
     except OSError as trouble:
         where = f" ({workplace.name(trouble.filename)})" if trouble.filename else ""
         return ToolAnswer(text=f"{call.name}: {trouble.strerror}{where}", is_error=True)
-
-
-def _mistakes(wrong: ValidationError, tool: Tool) -> str:
-    found = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in wrong.errors()]
-    properties = tool.offer.schema.get("properties")
-    known = ", ".join(properties) if isinstance(properties, Mapping) else "none"
-    return f"{'; '.join(found)}. Its arguments are: {known}"

@@ -30,7 +30,7 @@ _SETTLE_S = 120.0
 """Longest wait for a snapshot, which is longer than git takes for any tree."""
 _AGAIN_S = 0.5
 _CLOSE_S = 5.0
-_FILES, _TRANSCRIPT = "files", "transcript.jsonl"
+_FILES, _TRANSCRIPT, _HELD = "files", "transcript.jsonl", "held"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +81,7 @@ class HubKeeper(Keeper):
         self._noted = self._pushed = 0
         self._changed = threading.Condition()
         self._closing = False
+        self._held = ""
         self._threads = [
             threading.Thread(target=self._work, args=(turn,), name=name, daemon=True)
             for name, turn in (("snapshots", self._snapshot_next), ("pushes", self._push_next))
@@ -96,6 +97,10 @@ class HubKeeper(Keeper):
             if self._order.progress == "turn" or (phase_ends and self._order.progress != "off"):
                 self._urgent = self._noted
             self._changed.notify_all()
+
+    def hold(self, files: str) -> None:
+        """Push this tree beside the files from now on, so that any host can return to it; empty holds none."""
+        self._held = files
 
     def settle(self) -> None:
         with self._changed:
@@ -209,6 +214,7 @@ class HubKeeper(Keeper):
         git = self._checkout.mirror.git
         blob = git.text("hash-object", "-w", "--stdin", stdin=self._transcript.beginning(size))
         entries = f"040000 tree {files}\t{_FILES}\n100644 blob {blob}\t{_TRANSCRIPT}\n"
+        entries += f"040000 tree {self._held}\t{_HELD}\n" if self._held else ""
         tree = TreeId(git.text("mktree", stdin=entries.encode()))
         message = f"Work under way: {self._order.order_id}\n"
         return write_commit(git, tree=tree, parents=(CommitId(self._order.base),), message=message, at=int(time.time()))

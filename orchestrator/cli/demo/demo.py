@@ -138,7 +138,7 @@ def _tell(story: "_Story", plan_file: Path, settings: Settings, workers: int, *,
     before = story.variables if story.temporary and ending != "ended" else ""
     tell_outcome(kept, state, ending, as_json=False, before=before, settings=settings)
     if ending != "ended":
-        return exit_status(state, ending)
+        return exit_status(kept.course, state, ending)
     story.chapter(f"Why '{_WRONG}' did not land: round() rounds half a cent to the even neighbour")
     story.type(f"forgepool logs {state.run} {_WRONG} --check test | head -n 12", cwd=repository)
     story.chapter("Prove what landed: a fresh clone of the branch, its tests and its linter")

@@ -76,7 +76,7 @@ def _tell(fleet: "_Fleet", hub_folder: Path, plan_file: Path) -> int:
     state = kept.state()
     tell_outcome(kept, state, ending, as_json=False, settings=settings)
     if ending != "ended":
-        return exit_status(state, ending)
+        return exit_status(kept.course, state, ending)
     fleet.stop()
     git = Git(git_dir=hub_folder)
     log = git.run("log", "--first-parent", "--format=%(trailers:key=Forgepool-Task,valueonly)", f"main..{plan.target}")

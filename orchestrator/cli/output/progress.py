@@ -171,13 +171,13 @@ def _clock(seconds: float) -> str:
     )
 
 
-def exit_status(state: RunState, ending: str) -> int:
+def exit_status(course: PlanIndex, state: RunState, ending: str) -> int:
     """Return 0 if all landed or needed nothing, 1 if something did not, 3 for infrastructure, 130 if interrupted."""
     if ending == "interrupted":
         return 130
     if ending == "halted":
         return 3 if state.halted_by_infrastructure or state.gate_away else 1
-    return 0 if len(state.find_done()) == len(state.tasks) else 1
+    return 0 if len(course.find_done(state)) == len(state.tasks) else 1
 
 
 def tell_outcome(
@@ -192,7 +192,7 @@ def tell_outcome(
     """Print how the run ended, and what to type next. `before` precedes each command, such as variables."""
     now = standing(kept.course, state, now=time.time(), live=False)
     if as_json:
-        say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(state, ending)})
+        say_json(now.as_json() | {"ending": ending, "exit_status": exit_status(kept.course, state, ending)})
         return
     tell_table(now)
     tell_use(now)
@@ -218,12 +218,14 @@ def tell_outcome(
 
 
 def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
-    """Print what the run leaves in its hub; nothing where the hub cannot be asked."""
+    """Print what the run leaves in its hub of tasks that change files; nothing where the hub cannot be asked."""
     try:
-        found = refs_left(mirror_of(kept.options.hub, settings), state)
+        left = refs_left(mirror_of(kept.options.hub, settings), state)
     except GitFailed:
         return
+    tasks = kept.course.grow_with(state).tasks
+    found = {name: refs for name, refs in left.items() if name not in tasks or tasks[name].files != ()}
     if found:
         refs = count_of(sum(map(len, found.values())), "ref")
-        tasks = shorten_list(list(found))
-        say(f"kept:        {refs} in the hub, the work of {tasks}; remove it: forgepool clean {state.run} --hub --yes")
+        names = shorten_list(list(found))
+        say(f"kept:        {refs} in the hub, the work of {names}; remove it: forgepool clean {state.run} --hub --yes")

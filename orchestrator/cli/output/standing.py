@@ -8,15 +8,20 @@ from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.reports.costs import bill_words, budget_words, usd_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.status import Standing, TaskStanding
+from forgepool.orchestrator.state.task import DONE
+
+_REPORT_CHARACTERS = 100
 
 
 def tally(now: Standing) -> str:
-    """Count outcomes: `3 of 7 landed, 1 reported, 2 had no changes, 1 already there`."""
-    count = Counter(task.phase for task in now.tasks)
-    unchanged = f", {count['no_changes']} had no changes" if count["no_changes"] else ""
-    there = f", {count['already_there']} already there" if count["already_there"] else ""
-    reported = f", {count['reported']} reported" if count["reported"] else ""
-    return f"{count['landed']} of {len(now.tasks)} landed{reported}{unchanged}{there}"
+    """Count outcomes: `3 of 7 landed, 1 reported, 2 had no changes`, or `7 of 7 done: 3 landed, 4 reported`."""
+    count, total = Counter(task.phase for task in now.tasks), len(now.tasks)
+    words = {"reported": "reported", "no_changes": "had no changes", "already_there": "already there"}
+    others = [f"{count[phase]} {said}" for phase, said in words.items() if count[phase]]
+    if others and sum(count[phase] for phase in DONE) == total:
+        landed = [f"{count['landed']} landed"] if count["landed"] else []
+        return f"{total} of {total} done: {', '.join([*landed, *others])}"
+    return ", ".join([f"{count['landed']} of {total} landed", *others])
 
 
 def tell_table(now: Standing) -> None:
@@ -68,4 +73,7 @@ def _why(task: TaskStanding) -> str:
     """Return the reason in a row; commands to copy are printed below the table."""
     if task.question:
         return f"asks: {task.question}"
+    if task.phase == "reported":
+        first = one_line(task.detail).partition(". ")[0]
+        return first if len(first) <= _REPORT_CHARACTERS else f"{first[:_REPORT_CHARACTERS]} ..."
     return "waits for a person's approval, see below" if task.wanted == "review" else task.detail

@@ -28,7 +28,7 @@ NAME = "plan.yaml"
 """The name of a draft in sentences about it."""
 DRAFTS = "draft-*.yaml"
 """The files of the drafts in the folder of a planning."""
-_OF_PLAN = ("target", "review", "budget", "assets", "landing")
+_OF_PLAN = ("target", "review", "budget", "assets", "landing", "survey")
 _OF_TASKS = ("waive", "review", "policy", "network", "unattended", "unchanged", "env")
 _OF_CHECKS = ("waive", "network", "baseline")
 _AGENTS = ("cli", "acp", "scripted")

@@ -1,5 +1,6 @@
 """`forgepool clean`: lists or removes what runs left: their folders on this host, and their refs in the hubs."""
 
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ from forgepool.orchestrator.cli.run.options import JsonList
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal.hub_copy import find_other_holder
 from forgepool.orchestrator.journal.store import JournalBusy
+from forgepool.orchestrator.journal.surveys import list_surveys
 from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import (
     Leftover,
@@ -80,13 +82,16 @@ def clean(
     shown = [row for row in rows if row is not None]
     going = [row.run for row in shown if not row.kept]
     texts = [] if runs else list_plan_texts(settings, before=time.time() - older_s, but_of=going)
+    surveys = [] if runs else list_surveys(settings.home, before=time.time() - older_s)
     if not as_json:
-        _tell(shown, len(texts), yes=yes)
+        _tell(shown, len(texts), len(surveys), yes=yes)
     if yes:
         with tell_slow("removing"):
             shown = list(_remove(shown, {each.run: each for each in found}, settings, hub=hub))
             for text in [] if runs else list_plan_texts(settings, before=time.time() - older_s):
-                text.unlink(missing_ok=True)
+                shutil.rmtree(text, ignore_errors=True) if text.is_dir() else text.unlink(missing_ok=True)
+            for survey in surveys:
+                survey.unlink(missing_ok=True)
     if as_json:
         say_json([asdict(row) for row in shown])
     elif yes and (removed := [row for row in shown if row.removed]):
@@ -139,13 +144,14 @@ def _remove(rows: Sequence[_Row], found: dict[str, Leftover], settings: Settings
             yield replace(row, kept=kept)
 
 
-def _tell(rows: Sequence[_Row], texts: int, *, yes: bool) -> None:
+def _tell(rows: Sequence[_Row], texts: int, surveys: int, *, yes: bool) -> None:
     going = [row for row in rows if not row.kept]
     what = f"this {'removes' if yes else 'would remove'}"
-    if texts:
-        plans = f"{count_of(texts, 'plan')} that a client gave as text and no run uses"
-        say(f"{what} {plans}" + ("" if yes else "; --yes removes it"))
-    elif not rows:
+    plans = f"{count_of(texts, 'plan')} that a client gave or a model wrote, and no run uses"
+    unused = f"{count_of(surveys, 'survey')} of repositories that no run has used since"
+    for words in (*([plans] if texts else []), *([unused] if surveys else [])):
+        say(f"{what} {words}" + ("" if yes else "; --yes removes it"))
+    if not (texts or surveys or rows):
         say("no ended run has left anything that is old enough; name a run, or give --older")
         return
     if going:

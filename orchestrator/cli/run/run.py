@@ -258,7 +258,7 @@ def _tell_ended(kept: run_folder.KeptRun, state: RunState, *, as_json: bool) -> 
             f"and `forgepool resume {run} --plan FILE` takes a corrected plan"
         )
         tell_wanted(standing(kept.course, state, now=time.time(), live=False))
-    return exit_status(state, "ended")
+    return exit_status(kept.course, state, "ended")
 
 
 def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_json: bool) -> run_folder.KeptRun:
@@ -367,4 +367,4 @@ def _close(
         proposal.send(kept)
     for line in wishes.untold:
         complain(line, 0)
-    return exit_status(state, ending)
+    return exit_status(kept.course, state, ending)

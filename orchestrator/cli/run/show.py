@@ -11,7 +11,7 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.output.standing import tell_table, tell_use
 from forgepool.orchestrator.cli.output.terminal import print_table, say_output
 from forgepool.orchestrator.cli.run.options import Json, JsonList, OptionalRun, Run, Task, find_task
-from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
+from forgepool.orchestrator.decisions.lead.review import synthesis_lines, view_review
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -79,7 +79,7 @@ def status(run: OptionalRun = None, as_json: Json = False) -> None:
 
 
 def brief(run: OptionalRun = None, as_json: Json = False) -> None:
-    """Show what the task that leads a run thinks: its frame, its checkpoints, its brief, and its proven synthesis."""
+    """Show what the task that leads a run thinks: frame, checkpoints, brief, and synthesis with proof and review."""
     kept = run_folder.find(Settings(), run)
     state, lead = kept.state(), kept.course.lead
     if lead is None:
@@ -91,7 +91,9 @@ def brief(run: OptionalRun = None, as_json: Json = False) -> None:
         said = [word.model_dump(mode="json", exclude={"kind", "task"}) for word in state.lead.words]
         told = {"run": state.run, "lead": lead, "phase": state.tasks[lead].phase, "notes": notes, "said": said}
         asks = None if waits is None else waits.model_dump(mode="json", exclude_defaults=True)
-        say_json({**told, "waits_for": asks, "synthesis": "\n".join(synthesis)})
+        view = view_review(kept.course, state)
+        review = None if view is None else view.model_dump(mode="json")
+        say_json({**told, "waits_for": asks, "synthesis": "\n".join(synthesis), "synthesis_review": review})
         return
     asked = f" for the reply to its request {waits.number}: {waits.do} {waits.what}".rstrip() if waits else ""
     say(f"run {state.run}: '{lead}' is {state.tasks[lead].phase}{asked}")

@@ -9,10 +9,8 @@ sentence says in other words, or in another language, is not proven.
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -62,17 +60,10 @@ _AGAIN = re.compile(
 """A word that may turn a denial or a plan round, and a question."""
 _END = re.compile(r"""(?:(?<=[.!?;])|(?<=[.!?][*_)"'\]])|(?<=[.!?]\*\*))\s+""")
 _TOKEN = re.compile(r"(?<![\w./-])[\w-]+(?:\.[\w-]+)*(?![\w/-])")
-_OPENS = re.compile(r"<(?=[/!?])")
-"""The begin of HTML that may end a quotation, or hide what follows it."""
 _CODE = re.compile(r"`+\s*([^`]+?)\s*`+")
 _MARKUP = re.compile(r"<[^<>]*>|\]\([^()]*\)|[\[\]]")
 _EMPHASIS = re.compile(r"[*~\\]|(?<!\w)_+|_+(?!\w)")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_NOTE = (
-    "The quoted text is the lead's. The journal confirms, for the tasks and commits that it names, each sentence with "
-    f"one of these English words: {', '.join((*LANDED, *DONE_WORDS, *GREEN, *MEASURED, *REVIEWED))}. Nothing else in "
-    "it is proven."
-)
 _SUMMARY_WORDS = 100
 _ON_TARGET = frozenset(("landed", "already_there"))
 
@@ -91,9 +82,13 @@ def prove_text(text: str, state: RunState) -> ProvenText:
     return ProvenText(text="\n".join(line for line in lines if line is not None), struck=tuple(struck))
 
 
+def prove_synthesis(report: Report, state: RunState) -> ProvenText:
+    return prove_text(report.output or report.summary, state)
+
+
 def prove_report(report: Report, state: RunState) -> Report:
     """Return a lead's report with a summary that claims nothing unconfirmed; its output stays as it was written."""
-    words = prove_text(report.output or report.summary, state).text.split()
+    words = prove_synthesis(report, state).text.split()
     more = " ..." if len(words) > _SUMMARY_WORDS else ""
     summary = " ".join(words[:_SUMMARY_WORDS]) + more or "nothing of its synthesis is confirmed"
     return report.model_copy(update={"summary": summary})
@@ -143,7 +138,7 @@ def _find_doubt_in(text: str, state: RunState) -> str | None:
     if not cited:
         return "it names no task in backticks and no commit"
     if not claims.isdisjoint(REVIEWED) and re.search(r"\b(?:this|text|synthesis|summary)\b", text, re.IGNORECASE):
-        return "no other model has reviewed this text"
+        return "this text had no review when it was written"
     return next((doubt for claim in sorted(claims) for task in cited if (doubt := _doubt(claim, task))), None)
 
 
@@ -190,23 +185,3 @@ def _doubt(claim: str, task: TaskState) -> str | None:
         return None if task.review.passed else f"no review of '{task.id}' has passed"
     green = on_target or (task.verdict is not None and task.verdict.verdict == "green")
     return None if green else f"no check of '{task.id}' is green, it is {task.phase}"
-
-
-def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
-    """
-    Yield the synthesis of the run's lead as it is proven now; nothing before it has ended with one. Its own text is
-    quoted, so that none of it is taken for the harness's.
-    """
-    lead = state.tasks.get(course.lead or "")
-    if lead is None or lead.report is None:
-        return
-    proven = prove_text(lead.report.output or lead.report.summary, state)
-    yield from (f"> {line}".rstrip() for line in _OPENS.sub("< ", proven.text).split("\n"))
-    if proven.struck:
-        yield from ("", "### Not confirmed", "")
-        yield from (f"- {_OPENS.sub('< ', sentence)} ({why})" for sentence, why in proven.struck)
-    yield from ("", f"{_NOTE} No other model has reviewed this text.")
-    undone = [task for task in state.tasks.values() if task.phase not in DONE]
-    if undone:
-        yield from ("", "### Not done", "")
-        yield from (f"- {task.id} ({task.phase}): {one_line(task.detail)}" for task in undone)

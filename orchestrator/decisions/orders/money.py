@@ -90,7 +90,7 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
-    done, expected, parked = state.find_done(), expect_use(course, state), []
+    done, expected, parked = course.find_done(state), expect_use(course, state), []
     for task in state.in_phase("pending"):
         if task.restorable:
             continue

@@ -250,7 +250,7 @@ class Purse:
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    asked = (task.review for task in state.in_phase(*MAY_BE_REVIEWED) if task.review.message)
+    asked = (task.review for task in state.phases.each(*MAY_BE_REVIEWED) if task.review.message)
     reviews = (review.uses.get(review.sent) for review in asked)
     whole = state.wave_review.use if state.wave_review.review.message else None
     return any(use is not None and use.open for use in (*orders, *reviews, whole))

@@ -165,13 +165,15 @@ def find_tasks_held_by_base(course: PlanIndex, state: RunState) -> frozenset[str
     """
     Return the tasks for which no model may be called, since nothing is known of the target yet, or it is red.
 
-    A task with the red check among its acceptance commands is there to make it green, and starts.
+    A task with the red check among its acceptance commands is there to make it green, and starts; so does the survey
+    that it waits for.
     """
     wave = state.wave
     if not wave.holds_models:
         return frozenset()
     red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
-    return frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    held = frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
+    return held if held == course.paid else held - course.graph.soft
 
 
 def token(message_id: str, issued_at: float) -> str:
@@ -218,12 +220,14 @@ def _order(
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
     resumes = find_resumable_attempt(course, state, task)
+    # A survey is kept for the tree on which the next run will begin, whatever commands have landed meanwhile.
+    tip = state.began_on if attempt == 1 and task.id in course.graph.soft else state.tip
     return OrderSent(
         task=task.id,
         attempt=attempt,
         message_id=message_id,
         token=token(message_id, now),
-        base=state.tip if resumes is None else task.interrupted_base,
+        base=tip if resumes is None else task.interrupted_base,
         issued_at=now,
         overtook=overtook,
         reserved_usd=reserved.usd,

@@ -268,8 +268,8 @@ def halt_for_base(course: PlanIndex, state: RunState) -> list[GateHalted]:
     red = state.wave.base_red
     if red is None or state.halted or state.outstanding() or state.in_phase(*IN_FLIGHT):
         return []
-    landed = {task.id for task in state.in_phase("landed")}
-    able = [task.id for task in state.in_phase("pending") if course.graph.needs_landed(task.id, landed)]
+    done = course.find_done(state)
+    able = [task.id for task in state.in_phase("pending") if course.graph.needs_landed(task.id, done)]
     held = find_tasks_held_by_base(course, state)
     if not able or not held.issuperset(able):
         return []

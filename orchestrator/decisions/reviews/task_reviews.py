@@ -17,15 +17,18 @@ from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import Limits
 
 
-def next_reviews(course: PlanIndex, state: RunState, now: float, slots: int) -> list[ReviewSent]:
+def next_reviews(
+    course: PlanIndex, state: RunState, now: float, slots: int, synthesis: TaskState | None = None
+) -> list[ReviewSent]:
     """
     First those that wait for nothing else, in the order in which they came to the gate; with `side_by_side` also those
-    whose checks are still to be run.
+    whose checks are still to be run. A lead's `synthesis` comes last.
     """
     free = slots - sum(one.message is not None for one in (state.wave_review.review, *_all_reviews(state)))
     if free <= 0 or state.halted:
         return []
-    able = [task for task in _wanting(course, state) if task.review.not_before <= now]
+    wanting = (*_wanting(course, state), *((synthesis,) if synthesis is not None else ()))
+    able = [task for task in wanting if task.review.message is None and task.review.not_before <= now]
     if not able:
         return []
     sent: list[ReviewSent] = []
@@ -44,7 +47,7 @@ def next_reviews(course: PlanIndex, state: RunState, now: float, slots: int) -> 
 
 
 def _all_reviews(state: RunState) -> Iterator[ReviewState]:
-    return (task.review for task in state.in_phase(*MAY_BE_REVIEWED))
+    return (task.review for task in state.phases.each(*MAY_BE_REVIEWED))
 
 
 def needs_money(course: PlanIndex) -> bool:

@@ -83,7 +83,7 @@ def _status(phase: str) -> PlanEntryStatus:
 
 def _ending(look: RunLook) -> str:
     state = look.state
-    outcome = outcome_of(state, live=look.alive.live)
+    outcome = outcome_of(look.course, state, live=look.alive.live)
     done = f"{state.count(*DONE)} of {count_of(len(state.tasks), 'task')} done"
     usd = bill(state.uses()).cost_usd
     cost = f", {usd:.2f} USD" if usd else ""

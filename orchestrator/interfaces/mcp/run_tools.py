@@ -192,7 +192,7 @@ def describe_status(look: RunLook) -> Answer:
     state, gate = look.state, look.kept.options.gate
     answer: Answer = {
         "run": look.kept.options.run,
-        "outcome": outcome_of(state, live=look.alive.live, gate=gate),
+        "outcome": outcome_of(look.course, state, live=look.alive.live, gate=gate),
         "live": look.alive.live,
         "target": shorten(state.target or look.kept.options.target, 80),
         "tip": state.tip[:12],

@@ -123,7 +123,7 @@ def _run_pane(look: RunLook, wanted: pages.RowFilter) -> ListPane:
     filtered = f" with '{wanted.words}'" if wanted.words else ""
     paged = f", page {page} of {last}" if last > 1 else ""
     return ListPane(
-        title=f"{look.kept.options.run}: {outcome_of(state, live=live, gate=gate)}",
+        title=f"{look.kept.options.run}: {outcome_of(look.course, state, live=live, gate=gate)}",
         facts=list(_facts(look)),
         wants=_want_rows(attention(look.course, state, look.alive), with_run=False),
         heading=f"{'Entries' if gate else 'Tasks'}{filtered}{paged}",

@@ -152,7 +152,7 @@ def head(look: RunLook) -> dict[str, object]:
         "target": state.target or look.kept.options.target,
         "hub": look.kept.options.hub,
         "live": look.alive.live,
-        "outcome": outcome_of(state, live=look.alive.live, gate=gate),
+        "outcome": outcome_of(look.course, state, live=look.alive.live, gate=gate),
         "began": look.began,
         "attention": wants[:_MOST_WANTS],
         "more_wants": max(0, len(wants) - _MOST_WANTS),

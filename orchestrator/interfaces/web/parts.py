@@ -48,7 +48,7 @@ def locks_of(look: RunLook) -> list[LockRow]:
     state, course = look.state, look.course
     if look.kept.options.gate:
         return []
-    done = state.find_done()
+    done = course.find_done(state)
     able = [task.id for task in state.in_phase("pending") if course.graph.needs_landed(task.id, done)]
     rows = []
     for task in state.in_phase(*IN_FLIGHT)[:MOST_DRAWN]:

@@ -100,8 +100,10 @@ def find_quoted_names(texts: Iterable[str]) -> frozenset[str]:
 
 
 def find_unknown_agents(case: Case) -> Iterator[Fault]:
-    """Yield a fault for each skill and model that the host does not have."""
+    """Yield a fault for each skill and model that the host does not have, and each workflow that does not fit."""
     for task in case.plan.tasks:
+        if (why := case.facts.workflows.get(task.id)) is not None:
+            yield case.fault("unfit-workflow", task, ("agent",), f"cannot have its workflow: {why}")
         if not isinstance(task.agent, BuiltinAgent):
             continue
         named = ((task.agent.skill, "skill", case.facts.skills), (task.agent.model, "model", case.facts.models))

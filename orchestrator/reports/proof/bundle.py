@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from forgepool.supervisor.gate_file.document import CheckDefinition
-from forgepool.supervisor.messages.answers import Certificate
+from forgepool.supervisor.messages.answers import Certificate, SynthesisReview
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import UserError
 
@@ -205,6 +205,7 @@ class ProofBundle(Message):
     verdict: str
     synthesis: tuple[str, ...] = Field(default=(), exclude_if=lambda lines: not lines)
     """The lines of the lead's synthesis, proven by the journal. Left out without, so that older digests stay."""
+    synthesis_review: SynthesisReview | None = Field(default=None, exclude_if=lambda review: review is None)
     wanted: tuple[WantedWord, ...] = ()
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
-from forgepool.orchestrator.decisions.lead.synthesis import synthesis_lines
+from forgepool.orchestrator.decisions.lead.review import synthesis_lines, view_review
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
@@ -72,6 +72,7 @@ def collect(
         outcome=standing(kept.course, state, now=state.at, live=live).outcome,
         verdict=tell_verdict(state),
         synthesis=tuple(synthesis_lines(kept.course, state)),
+        synthesis_review=view_review(kept.course, state),
         wanted=tuple(
             WantedWord(about=one.about, why=one.sentence, command=one.command)
             for one in attention(kept.course, state, Liveness(live=live, now=state.at))

@@ -4,7 +4,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.proof.bundle import BillItem, ProofBundle
+from forgepool.orchestrator.state.task import DONE
 
 
 def is_waste(item: BillItem) -> bool:
@@ -66,7 +68,9 @@ def _check_tasks(bundle: ProofBundle) -> Iterator[str]:
         if task.phase == "landed" and name not in commits:
             yield f"task '{name}' has landed by the list of tasks, and there is no landing of it"
     number, total = sum(task.phase == "landed" for task in bundle.tasks), len(bundle.tasks)
-    if not bundle.verdict.startswith(f"{number} of {total} "):
+    done = all(task.phase in DONE for task in bundle.tasks)
+    whole = f"{total} of {count_of(total, 'task')} done: {f'{number} landed' if number else ''}"
+    if not bundle.verdict.startswith((f"{number} of {total} ", *((whole,) if done else ()))):
         yield f"the verdict is '{bundle.verdict}', and the list of tasks has {number} of {total} landed"
 
 

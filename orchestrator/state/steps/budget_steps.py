@@ -8,27 +8,25 @@ from forgepool.orchestrator.state.steps.task_steps import interrupt_task
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
 
 
-def ask_money(task: TaskState, event: e.MoneyAsked, at: float) -> None:
+def change_money(task: TaskState, event: e.MoneyAsked | e.MoneyGranted | e.MoneyQueued, at: float) -> None:
     if event.attempt != task.attempt:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' is over and asks for nothing")
-    since = at if task.money is None else task.money.at
-    task.money = MoneyAsk(kinds=event.kinds, usd=event.usd, tokens=event.tokens, at=since)
+    match event:
+        case e.MoneyAsked():
+            since = at if task.money is None else task.money.at
+            task.money = MoneyAsk(kinds=event.kinds, usd=event.usd, tokens=event.tokens, at=since)
+        case e.MoneyGranted():
+            _require_ask(task)
+            use = task.uses.get(event.attempt, Use())
+            more = replace(use, reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
+            task.uses, task.money = task.uses | {event.attempt: more}, None
+        case e.MoneyQueued():
+            task.money = replace(_require_ask(task), queued=True)
 
 
-def grant_money(task: TaskState, event: e.MoneyGranted) -> None:
-    _require_ask(task, event.attempt)
-    use = task.uses.get(event.attempt, Use())
-    more = replace(use, reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
-    task.uses, task.money = task.uses | {event.attempt: more}, None
-
-
-def queue_money(task: TaskState, event: e.MoneyQueued) -> None:
-    task.money = replace(_require_ask(task, event.attempt), queued=True)
-
-
-def _require_ask(task: TaskState, attempt: int) -> MoneyAsk:
-    if task.money is None or attempt != task.attempt:
-        raise IllegalStep(f"attempt {attempt} of '{task.id}' asks for no more of the budget")
+def _require_ask(task: TaskState) -> MoneyAsk:
+    if task.money is None:
+        raise IllegalStep(f"attempt {task.attempt} of '{task.id}' asks for no more of the budget")
     return task.money
 
 

@@ -228,7 +228,7 @@ def end_already_there(task: TaskState, event: e.TaskAlreadyThere, at: float) -> 
 
 
 def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
-    task.detail, task.blocked_by = f"needs '{event.by}', which did not land", event.by
+    task.detail, task.blocked_by = event.why, event.by
     task.enter("blocked", at)
 
 
@@ -332,7 +332,7 @@ def send_review(task: TaskState, event: e.ReviewSent) -> None:
 
 
 def answer_review(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
-    """Whatever is not a pass takes it out of the train: what its trials say would change nothing."""
+    """Take the answer. Any but a pass takes a candidate out of the train: its trials would change nothing."""
     review, result = task.review, event.result
     if review.message is None or review.message.message_id != result.request_id:
         raise IllegalStep(f"no review of '{task.id}' is waited for under {result.request_id}")
@@ -344,7 +344,7 @@ def answer_review(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
         task.enter("pending", at)
         return
     review.answer, review.verdicts = result, review.verdicts + 1
-    if result.outcome != "passed":
+    if result.outcome != "passed" and task.phase != "reported":
         task.enter("reviewed", at)
     elif task.phase == "reviewing":
         task.enter("queued", at)

@@ -3,10 +3,15 @@
 from pathlib import Path
 
 import pytest
-from plans import begun, course, task
+from plans import answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.cli.output import progress
+from forgepool.orchestrator.cli.output.standing import tally, tell_table
+from forgepool.orchestrator.journal.events import TaskReported, TaskUnchanged
+from forgepool.orchestrator.reports.status import standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.schema.reports import Report
 from forgepool.workers.schema.settings import Settings
 
 OF = course(task("a"))
@@ -32,3 +37,32 @@ def test_the_end_of_a_run_reads_its_hub_in_the_cache_of_the_run(
     kept = KeptRun(tmp_path, options, OF.plan, OF)
     progress.tell_outcome(kept, begun(OF), "ended", as_json=False, settings=own)
     assert read == [tmp_path / "own"]
+
+
+def _tallies(state: RunState) -> tuple[str, str]:
+    return tally(standing(TWO, state, now=1.0, live=False)), tell_verdict(state)
+
+
+TWO = course(task("a", answers=True), task("b"))
+
+
+def test_a_run_of_which_all_is_done_says_so_first() -> None:
+    reported = (sent("a"), answered("a", 1, "reported"), TaskReported(task="a", report=Report(summary="so")))
+    state = begun(TWO, *reported)
+    assert _tallies(state) == ("0 of 2 landed, 1 reported", "0 of 2 tasks landed on t, 1 reported, 1 did not land")
+    follow(state, sent("b"), answered("b", 1, "no_change"), TaskUnchanged(task="b", why="nothing"))
+    told = "2 of 2 done: 1 reported, 1 had no changes", "2 of 2 tasks done: 1 reported, 1 had nothing to do"
+    assert _tallies(state) == told
+    state.tasks["b"].enter("landed", 1.0)
+    assert _tallies(state) == ("2 of 2 done: 1 landed, 1 reported", "2 of 2 tasks done: 1 landed on t, 1 reported")
+    state.tasks["a"].enter("landed", 1.0)
+    assert _tallies(state) == ("2 of 2 landed", "2 of 2 tasks landed on t")
+
+
+def test_a_long_report_is_its_first_sentence_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    for summary, shown in (("The zone\nis lost. It is mended.", "The zone is lost"), ("x" * 400, "x" * 100 + " ...")):
+        report = TaskReported(task="a", report=Report(summary=summary))
+        state = begun(TWO, sent("a"), answered("a", 1, "reported"), report)
+        tell_table(standing(TWO, state, now=1.0, live=False))
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("a "))
+        assert row.endswith(f"  {shown}"), row

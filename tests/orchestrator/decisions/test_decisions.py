@@ -107,7 +107,7 @@ def test_a_run_ends_with_what_landed_what_had_no_changes_and_what_was_there() ->
     follow(state, *next_events(of, state))
     (ended,) = next_events(of, state)
     assert ended == RunEnded(landed=0, not_landed=0, unchanged=1, already_there=1)
-    assert exit_status(follow(state, ended), "ended") == 0
+    assert exit_status(of, follow(state, ended), "ended") == 0
 
 
 def test_an_attempt_that_changes_nothing_after_one_that_was_refused_has_failed() -> None:
@@ -277,6 +277,15 @@ def test_what_needs_a_task_that_failed_is_blocked_all_the_way_down() -> None:
         seen += [(event.kind, getattr(event, "task", "")) for event in events]
         follow(state, *events)
     assert seen == [("task.failed", "a"), ("task.blocked", "b"), ("task.blocked", "c"), ("run.ended", "")]
+    assert state.tasks["b"].detail == "needs 'a', which did not land"
+
+
+def test_what_needs_an_answer_that_did_not_come_says_so() -> None:
+    of = course(task("a", attempts=1, answers=True), task("b", "a"))
+    state = begun(of, sent("a"), answered("a", 1, "no_change"))
+    while events := next_events(of, state):
+        follow(state, *events)
+    assert state.tasks["b"].detail == "needs 'a', which did not report"
 
 
 def test_a_path_outside_takes_the_lock_where_it_is_free() -> None:

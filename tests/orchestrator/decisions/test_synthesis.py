@@ -20,6 +20,7 @@ from plans import (
     verdict,
 )
 
+from forgepool.orchestrator.decisions.lead.review import synthesis_lines
 from forgepool.orchestrator.decisions.lead.synthesis import (
     DONE_WORDS,
     GREEN,
@@ -28,7 +29,6 @@ from forgepool.orchestrator.decisions.lead.synthesis import (
     REVIEWED,
     prove_report,
     prove_text,
-    synthesis_lines,
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.run import RunState
@@ -171,7 +171,7 @@ def test_a_review_is_claimed_where_it_has_passed_and_never_of_the_text() -> None
     known = begun(of, *done, checked, awaited("a"), review_sent("a"), review_answered("a"))
     assert prove_text("`a` was reviewed and approved.", known).struck == ()
     forged = "Another model has reviewed this text about `a`."
-    assert prove_text(forged, known).struck == ((forged, "no other model has reviewed this text"),)
+    assert prove_text(forged, known).struck == ((forged, "this text had no review when it was written"),)
 
 
 def test_the_leads_text_is_quoted_and_cannot_look_like_the_harness() -> None:
@@ -184,7 +184,7 @@ def test_the_leads_text_is_quoted_and_cannot_look_like_the_harness() -> None:
     assert tuple(lines[:5]) == quoted
     assert lines[5:9] == ["", "### Not confirmed", "", f"- All landed < !-- ({UNNAMED})"]
     assert "one of these English words: landed, " in lines[10]
-    assert lines[10].endswith("No other model has reviewed this text.")
+    assert lines[10].endswith("A model of another family is asked about it.")
 
 
 def test_a_commit_that_landed_is_a_proof() -> None:

@@ -17,12 +17,14 @@ from forgepool.orchestrator.journal.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    SurveyFound,
     WaveSent,
 )
 from forgepool.orchestrator.plan.entries import GateOptions, Wave
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.answers import CheckFailure, CheckResult
 from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.reports import Report
 
 MODEL = BuiltinAgent()
 
@@ -99,6 +101,12 @@ def test_a_task_that_has_the_red_check_among_its_own_commands_is_there_to_make_i
     onward(plan, state)
     told(plan, state, "base_red", red())
     assert onward(plan, state) == [("order.sent", "fix")]
+    survey = task("survey", answers=True, surveys=True, agent=MODEL)
+    plan = of(survey, task("fix", "survey", agent=MODEL, acceptance=("make test",)), task("m", "survey", agent=MODEL))
+    state = started(plan)
+    onward(plan, state)
+    told(plan, state, "base_red", red())
+    assert onward(plan, state) == [("order.sent", "survey")], "it is made for the task that makes it green"
 
 
 def test_a_run_stops_where_nothing_but_models_is_left_and_the_target_is_red() -> None:
@@ -171,3 +179,16 @@ def test_a_run_without_work_for_models_ends_without_the_answer() -> None:
     while events := next_events(plan, state):
         follow(state, *events)
     assert state.finished and not any(isinstance(one, OrderSent | RunEnded) for one in next_events(plan, state))
+
+
+def test_a_run_whose_survey_was_kept_stops_at_a_red_target_as_well() -> None:
+    """Its tasks have their need, and wait for the target alone."""
+    survey = task("survey", answers=True, surveys=True, agent=MODEL)
+    plan = of(survey, task("m", "survey", agent=MODEL))
+    state = started(plan)
+    found = SurveyFound(task="survey", by_run="r-0", commit="c" * 40, report=Report(summary="s"), stands=True)
+    follow(state, found)
+    assert onward(plan, state) == [("wave.sent", "")]
+    told(plan, state, "base_red", red())
+    (halted,) = next_events(plan, state)
+    assert isinstance(halted, GateHalted) and "no model was called for m;" in halted.why

@@ -79,6 +79,22 @@ def test_trouble_of_the_machine_is_told_and_is_not_red(person: Person, command: 
     assert fault["sentence"].endswith(why)
 
 
+def test_a_workflow_is_looked_for_on_the_base(person: Person) -> None:
+    """A mistake in its file is told with its line, and a task that it does not fit with the reason."""
+    person.commit({".forgepool/workflows/odd.yaml": "name: odd\nphases: [{name: a, artifact: change}]\n"})
+    for flow, why in (
+        ("bild", "workflow 'bild': is neither built in nor in .forgepool/workflows/ at the base; did you mean build?"),
+        ("odd", ".forgepool/workflows/odd.yaml:1: the file lacks the key 'description'"),
+        ("scope", "the workflow 'scope' ends with a report; write 'answers: true', or choose another workflow"),
+    ):
+        task = {"id": "a", "acceptance": ["grep -q round shop.py"], "agent": {"builtin": {"workflow": flow}}}
+        status, (fault,) = thorough(person, task)
+        assert (status, fault["rule"]) == (2, "unfit-workflow")
+        assert fault["sentence"] == f"task 'a' cannot have its workflow: {why}"
+    answers = {"id": "a", "files": [], "answers": True, "agent": {"builtin": {"workflow": "scope"}}}
+    assert thorough(person, answers) == (0, [])
+
+
 def test_a_module_that_the_task_makes_is_red_as_it_should_be(person: Person) -> None:
     task = {"id": "a", "files": ["stock.py"], "acceptance": ["python3 -c 'import stock'"]}
     assert thorough(person, task) == (0, [])
@@ -130,6 +146,18 @@ def test_a_name_of_the_base_needs_no_maker(person: Person) -> None:
     status, faults = thorough(person, one, {**two, "description": "Call `round_up` in the till."})
     assert (status, rules(faults)) == (2, ["used-before-made"])
     assert thorough(person, one, {**two, "description": "Call `total` in the till."}) == (0, [])
+
+
+def test_a_file_that_has_always_changed_with_the_tasks_files_is_asked_about(person: Person) -> None:
+    """A past of fewer than 100 commits is too short to say so."""
+    task = {"id": "a", "acceptance": ["grep -q round shop.py"]}
+    for number in range(120):
+        person.commit({"shop.py": f"{FILES['shop.py']}# {number}\n", "api.txt": f"total {number}\n"})
+        if number == 50:
+            assert thorough(person, task) == (0, [])
+    status, (fault,) = thorough(person, task)
+    assert (status, fault["rule"], fault["level"]) == (0, "likely-outside", "warning")
+    assert "very likely changes 'api.txt' (" in fault["sentence"]
 
 
 def test_checks_without_a_vote_prove_nothing(person: Person) -> None:

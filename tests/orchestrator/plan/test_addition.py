@@ -44,7 +44,7 @@ def test_added_tasks_need_the_plans_and_one_another_and_have_defaults_of_their_o
         ("  - {id: a}", "3: the run has a task 'a' already; give this one another id"),
         ("  - {id: A}", "3: the run has a task 'A' already (as 'a'; case does not tell ids apart)"),
         ("  - {id: n}\n  - {id: n}", "4: the id 'n' is given twice (first on line 3); change one"),
-        ("  - {id: n, needs: [nowhere]}", "3: task 'n' needs 'nowhere', which is not in the plan; tasks are:"),
+        ("  - {id: n, needs: [nowhere]}", "3: task 'n' needs 'nowhere', which is not in the run; tasks are:"),
         ("  - {id: n, needs: ['bad:full']}", "3: task 'n' needs 'bad:full', which has failed; need another task"),
         ("  - {id: n, needs: [gone]}", "3: task 'n' needs 'gone', which was dropped from the run; need another task"),
         ("  - {id: n, needs: [m]}\n  - {id: m, needs: [n]}", "3: task 'n' waits for itself: n -> m -> n"),

@@ -1,23 +1,38 @@
 """Tasks that answer, and tasks that may write nothing: no lock, no candidate, and an outcome that satisfies needs."""
 
-import pytest
-from plans import answered, begun, course, follow, sent, task
+from pathlib import Path
 
+import pytest
+from invariants import indexes_hold
+from plans import answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
+
+from forgepool.orchestrator.cli.output.progress import exit_status
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal.events import (
+    CheckAnswered,
     ContextRebuilt,
     Event,
+    LandingAnswered,
+    OrderSent,
     RunEnded,
+    SurveyFound,
+    TaskBlocked,
+    TaskCancelled,
+    TaskFailed,
+    TaskParked,
     TaskReported,
     TaskRetried,
     TaskReturned,
     TaskUnchanged,
 )
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.addition import read_addition
 from forgepool.orchestrator.run.dispatch import priors
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
-from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack
 from forgepool.workers.schema.reports import Evidence, Report
 
 REPORT = Report(summary="in a.py", output="x" * 300, missing=("its age",), evidence=(Evidence(path="a.py"),))
@@ -95,3 +110,82 @@ def test_a_window_of_no_size_leaves_the_journal_readable() -> None:
     told = {"profile": "ledger", "why": "", "changed": False, "before_tokens": 5, "after_tokens": 5}
     state = begun(of, sent("a"), ContextRebuilt(task="a", attempt=1, window_tokens=0, **told))
     assert state.tasks["a"].context_share == 5.0
+
+
+SURVEY = task("survey", answers=True, surveys=True, agent=BuiltinAgent())
+FOUND = SurveyFound(task="survey", by_run="r-0", commit="c" * 40, report=REPORT, stands=True)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        TaskCancelled(task="survey"),
+        TaskParked(task="survey", question="which?"),
+        TaskFailed(task="survey", reason=ReasonPack(attempt=1, kind="agent_failed", summary="no report")),
+    ],
+)
+def test_tasks_wait_for_the_survey_and_go_on_however_it_ends(end: Event) -> None:
+    of = course(SURVEY, task("a", "survey"), task("b", "a"))
+    state = begun(of, sent("survey"))
+    assert step(of, state) == []
+    follow(state, answered("survey", 1, "agent_failed"), end)
+    assert [(event.kind, event.task) for event in step(of, state)] == [("order.sent", "a")]
+    assert priors(of, state, of.tasks["a"]) == ()
+    follow(state, sent("a"), answered("a", 1, "no_change"), TaskUnchanged(task="a", why="nothing"))
+    follow(state, sent("b"), answered("b", 1, "no_change"), TaskUnchanged(task="b", why="nothing"))
+    assert step(of, state) == [RunEnded(landed=0, not_landed=0, unchanged=2)]
+    assert exit_status(of, state, "ended") == 0
+    indexes_hold(of, state)
+
+
+def test_the_survey_is_of_the_tree_on_which_the_run_began_and_a_second_try_of_the_tip() -> None:
+    """What a command has landed meanwhile is not on the tree on which the next run begins."""
+    of = course(SURVEY, task("p"))
+    state = begun(of, sent("p"), answered("p"), queued("p"), check_sent("p"))
+    follow(state, CheckAnswered(task="p", result=verdict("p")), intended("p"))
+    follow(state, LandingAnswered(task="p", result=landing("p")))
+    (first,) = step(of, state)
+    assert isinstance(first, OrderSent) and (first.task, first.base) == ("survey", "c0") and state.tip != "c0"
+    token = first.token
+    follow(state, first, answered("survey", 1, "agent_failed", token=token))
+    (returned,) = step(of, state)
+    follow(state, returned)
+    (second,) = step(of, state)
+    assert isinstance(second, OrderSent) and second.base == state.tip
+
+
+def test_what_another_failure_blocks_is_not_blocked_by_the_survey() -> None:
+    of = course(SURVEY, task("a", "survey"), task("x"), task("y", "x"), task("z", "survey", "x"))
+    failed = [
+        TaskFailed(task=one, reason=ReasonPack(attempt=1, kind="agent_failed", summary="no")) for one in ("survey", "x")
+    ]
+    state = begun(of, sent("survey"), sent("x"))
+    follow(state, answered("survey", 1, "agent_failed"), answered("x", 1, "agent_failed"), *failed)
+    blocked = [event for event in step(of, state) if isinstance(event, TaskBlocked)]
+    assert {(event.task, event.by) for event in blocked} == {("y", "x"), ("z", "x")}
+
+
+def test_what_waits_for_a_survey_waits_for_its_retry_and_a_retry_of_the_task_leaves_the_survey() -> None:
+    of = course(SURVEY, task("a", "survey"))
+    failed = TaskFailed(task="survey", reason=ReasonPack(attempt=1, kind="agent_failed", summary="no report"))
+    state = begun(of, sent("survey"), answered("survey", 1, "agent_failed"), failed)
+    follow(state, TaskRetried(task="survey"))
+    assert [(event.kind, event.task) for event in step(of, state)] == [("order.sent", "survey")]
+    follow(state, sent("survey", 2), answered("survey", 2, "agent_failed"), failed, sent("a"), TaskCancelled(task="a"))
+    retried = grant_request(of, state, PersonRequest(do="retry", task="a"))
+    assert retried == [TaskRetried(task="a")]
+
+
+def test_a_kept_survey_is_reported_at_once_and_says_which_commit_it_describes() -> None:
+    of = course(SURVEY, task("a", "survey"))
+    state = begun(of, FOUND)
+    assert [(event.kind, event.task) for event in step(of, state)] == [("order.sent", "a")]
+    (prior,) = priors(of, state, of.tasks["a"])
+    assert (prior.report, prior.surveyed) == (REPORT, FOUND.commit)
+    assert state.tasks["survey"].attempt == 0 and not list(state.uses())
+
+
+def test_a_task_that_is_added_to_a_surveyed_plan_gets_the_survey() -> None:
+    text = "tasks:\n  - {id: more, agent: {builtin: {}}}\n  - {id: plain, agent: {command: make}}\n"
+    more, plain = read_addition(text, course(SURVEY, task("a", "survey")).plan, Path("absent"), lambda: ())
+    assert [need.id for need in more.needs] == ["survey"] and plain.needs == ()

@@ -159,6 +159,7 @@ def test_what_a_short_plan_leaves_out() -> None:
             "{builtin: {model: m, models: {plan: p}, red_first: true, hints: false, skill: tester}}",
             BuiltinAgent(model="m", models={"plan": "p"}, red_first=True, hints=False, skill="tester"),
         ),
+        ("{builtin: {workflow: scope}}", BuiltinAgent(workflow="scope")),
         ("{cli: claude}", CliAgent(program="claude")),
         ("{acp: gemini --acp}", AcpAgent(run="gemini --acp")),
         ("{cli: {program: codex, model: m}}", CliAgent(program="codex", model="m")),
@@ -282,6 +283,10 @@ def test_checks_none_is_told_from_silence() -> None:
         (
             "  - id: a\n    agent: {builtin: {models: {paln: x}}}\n",
             "6: 'models' of 'builtin' of 'agent' of task 'a' has an unknown key 'paln'; did you mean 'plan'?",
+        ),
+        (
+            "  - id: a\n    agent: {builtin: {workflow: scope, red_first: true}}\n",
+            "6: 'builtin' of 'agent' of task 'a' has both 'workflow' and 'red_first'; remove 'red_first'",
         ),
         (
             "  - id: a\n    agent: {builtin: {}, cli: codex}\n",

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
+from forgepool.orchestrator.plan.validation.lines import PlanLines
+from forgepool.workers.schema.orders import BuiltinAgent
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {builtin: {}}}\ntasks:\n"
 """Four lines, so that the first task is on line 5."""
@@ -71,3 +73,66 @@ def test_a_mistake_has_its_sentence_and_line(task: str, wrong: str) -> None:
         plan(f"  - {task}\n")
     (mistake,) = caught.value.mistakes
     assert mistake.startswith(f"plan.yaml:5: {wrong}")
+
+
+SURVEYED = "version: 1\nname: p\nsurvey: true\n"
+
+
+def surveyed(rest: str, survey: str = "true") -> Plan:
+    head = SURVEYED.replace("survey: true", f"survey: {survey}")
+    return parse_plan(head + rest, "plan.yaml", Path("absent"), lambda: TREE)
+
+
+def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
+    """It takes the model and the limits of the defaults, and neither their work nor their skill."""
+    defaults = "defaults: {agent: {builtin: {model: m, skill: tester}}, acceptance: [make], limits: {turns: 9}}\n"
+    tasks = "tasks:\n  - {id: a}\n  - {id: b, needs: [a], agent: {cli: claude}}\n  - {id: c, agent: {command: make}}\n"
+    read = surveyed(defaults + tasks, "{about: Where are dates parsed?}")
+    a, b, c, survey = read.tasks
+    assert (survey.id, survey.answers, survey.surveys, survey.files, survey.acceptance) == (
+        "survey",
+        True,
+        True,
+        (),
+        (),
+    )
+    assert survey.agent == BuiltinAgent(model="m") and survey.limits.turns == 9
+    assert survey.description.endswith("Where are dates parsed?")
+    need = TaskNeed(id="survey", full=True)
+    assert (a.needs, b.needs, c.needs) == ((need,), (need, TaskNeed(id="a")), ())
+    assert read_expanded(dump_plan(read)) == read and "surveys" not in dump_plan(plan("  - {id: one}\n"))
+
+
+def test_without_a_usable_default_the_survey_is_the_builtin_agents() -> None:
+    task = "defaults: {agent: {command: make}}\ntasks:\n  - {id: a}\n"
+    assert surveyed(task).tasks[-1].agent == BuiltinAgent()
+    assert [task.id for task in surveyed(task, "false").tasks] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "survey", "wrong"),
+    [
+        (
+            "  - {id: survey}\n",
+            "true",
+            "plan.yaml:3: 'survey' adds a task 'survey', and line 6 has one; give that another id",
+        ),
+        (
+            "  - {id: a}\n",
+            "{agent: {cli: claude}}",
+            "plan.yaml:3: task 'survey' answers, which only a 'builtin' or a 'scripted' agent can; give it one",
+        ),
+        ("  - {id: a}\n", "sometimes", "plan.yaml:3: 'survey' must be a mapping"),
+    ],
+)
+def test_a_mistake_about_the_survey_has_its_sentence_and_line(tasks: str, survey: str, wrong: str) -> None:
+    with pytest.raises(PlanWrong) as caught:
+        surveyed(f"defaults: {{agent: {{builtin: {{}}}}}}\ntasks:\n{tasks}", survey)
+    (mistake,) = caught.value.mistakes
+    assert mistake.startswith(wrong)
+
+
+def test_the_lines_of_a_surveyed_plan_are_those_of_its_tasks() -> None:
+    text = f"{SURVEYED}defaults: {{agent: {{builtin: {{}}}}}}\ntasks:\n  - id: a\n    title: A\n"
+    lines = PlanLines.of(text, "plan.yaml", lambda: TREE)
+    assert (lines.of_task("a"), lines.of_task("a", "title"), lines.of_plan("survey")) == (6, 7, 3)

@@ -231,6 +231,7 @@ def test_what_is_done_without_landing_is_told_apart(tmp_path: Path) -> None:
     ("event", "line"),
     [
         (e.TaskBlocked(task="b", by="a"), "b: blocked: it needs 'a', which did not land"),
+        (e.TaskBlocked(task="b", by="a", reports=True), "b: blocked: it needs 'a', which did not report"),
         (
             e.TaskApproved(task="a", by="Ada", commit="c" * 40),
             f"a: Ada approved {'c' * 12}; it lands if its checks pass",

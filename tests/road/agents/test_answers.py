@@ -51,7 +51,7 @@ def test_an_answer_is_looked_up_reported_and_passed_on_and_nothing_of_it_lands(
     assert ended.status == 0, ended.out + ended.err
     run = machine.the_run()
     assert "survey: reported: The greeting is in README.md." in ended.out
-    assert "1 of 2 landed, 1 reported" in ended.out
+    assert "2 of 2 done: 1 landed, 1 reported on forgepool/" in ended.out
     assert repository.landed(_BRANCH) == ["use"]
     assert repository.file(_BRANCH, "used.txt") == "used"
     # The first form is not accepted: each wrong citation is named.
@@ -99,6 +99,16 @@ def test_a_worker_killed_while_it_answers_goes_on_and_reports_once(
     second = [one for one in events_of(journal, e.OrderSent) if one.task == "survey"][-1]
     assert (second.attempt, second.resumes) == (2, 1)
     assert repository.landed(_BRANCH) == ["use"]
+
+
+def test_a_run_without_its_answer_says_what_did_not_report_and_tells_no_refs_of_it(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    ended = machine.run("run", _plan(ground, '\n  - say: "hm"\n  - say: "hm"\n'), "--repo", repository.path)
+    assert ended.status == 1, ended.out + ended.err
+    assert "use: blocked: it needs 'survey', which did not report" in ended.out
+    assert "0 of 2 landed on forgepool/answers" in ended.out
+    assert "kept:" not in ended.out
 
 
 @pytest.mark.parametrize("point", ["order.answered.unjournaled", "task.reported.journaled"])

@@ -63,6 +63,9 @@ BRIEF_ON_WHOLE = {"when": {"shown_contains": "THE WHOLE ANSWER"}, "calls": [BRIE
 """The brief, by a lead that has read the whole result of the survey."""
 ROAD = (FRAME, DISPATCH, COLLECT_ALL, CHECKPOINT, READ, BRIEF_ON_WHOLE, SYNTHESIZE)
 """The calls of a lead that goes from its frame to its synthesis."""
+SHORT = (FRAME, {"tool": "dispatch", "tasks": [SURVEY]}, COLLECT_ALL, READ, BRIEF_ON_WHOLE, SYNTHESIZE)
+"""The same of a lead whose one task answers, so that there is no candidate to be reviewed."""
+OBJECTION = {"quote": "The greeting was in README.md.", "why": "survey saw one line of README.md alone"}
 
 
 def write_led_plan(
@@ -80,3 +83,22 @@ def write_led_plan(
     }
     told = {"name": "led", "checks": {"sound": "test -f README.md"}, "review": "none", "tasks": [lead]}
     return write_plan(ground, told | more)
+
+
+def write_reviewed_plan(
+    ground: Path,
+    *objections: dict[str, str],
+    road: tuple[dict[str, Any], ...] = ROAD,
+    family: str = "gpt",
+    pause_s: float = 0.0,
+) -> Path:
+    """Write a led plan whose reviewer passes every candidate, and objects so to the synthesis."""
+    about, of_fix = {"shown_contains": "# Review of a synthesis"}, {"shown_contains": "# Review of task fix"}
+    passes = {"verdict": "pass", "findings": [], "confidence": 0.9, "summary": "read it"}
+    turns = [
+        {"when": about, "pause_s": pause_s, "calls": [{"tool": "verdict", "objections": list(objections)}]},
+        {"when": of_fix, "calls": [{"tool": "read_file", "path": "greeting.txt"}]},
+        {"calls": [{"tool": "verdict", **passes}]},
+    ]
+    (ground / "reviewer.yaml").write_text(yaml.safe_dump({"family": family, "turns": turns}))
+    return write_led_plan(ground, *road, review={"scripted": "reviewer.yaml"})

@@ -6,27 +6,25 @@ of it holds across all of them. Nothing about a task or a repository is in here:
 (`task_card.py`), which a model may trust less.
 
 A skill is a role that an agent is given: markdown with YAML frontmatter, built in (`skills/`) or the repository's own
-in `.forgepool/skills/`. A skill of the repository replaces a built-in one of the same name. It is read from the commit
-the work starts from, never from the worktree: an agent that could write its own role could widen it.
+in `.forgepool/skills/` (`own_files.py`). A skill of the repository replaces a built-in one of the same name.
 
 Why may a skill only narrow? What a phase allows is the harness' rule, and a file in a repository is not the harness.
 Why not several skills at once? They would contradict each other, and a reader could not tell which one was followed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from forgepool.workers.agents.briefing.own_files import own_names, own_text, unknown_name
 from forgepool.workers.schema.documents import read, validate
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, Slug, nearest, show_value
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.tools.tool import Tool
-from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 
 ContextMode = Literal["autonomous", "injected", "hybrid"]
@@ -52,7 +50,7 @@ def _listed(value: object) -> object:
     return tuple(name for name in (part.strip() for part in value.split(",")) if name)
 
 
-def _known(names: tuple[str, ...]) -> tuple[str, ...]:
+def check_tools(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse unknown tools. Those of MCP servers (`server__tool`) are only known later, and pass."""
     for name in names:
         if name not in TOOL_NAMES and "__" not in name:
@@ -70,7 +68,7 @@ class Frontmatter(BaseModel):
     name: Slug
     description: str = Field(min_length=1)
     context_mode: ContextMode = Field(default="autonomous", alias="context-mode")
-    allowed_tools: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_known)] | None = Field(
+    allowed_tools: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(check_tools)] | None = Field(
         default=None, alias="allowed-tools"
     )
     model: str | None = Field(default=None, min_length=1)
@@ -113,7 +111,6 @@ def parse_skill(text: str, file: str, name: str) -> Skill:
 
 
 FOLDER = ".forgepool/skills"
-_MOST_BYTES = 64 * 1024
 
 
 def find_skill(name: str, git: Git, base: CommitId) -> Skill:
@@ -126,13 +123,11 @@ def find_skill(name: str, git: Git, base: CommitId) -> Skill:
     """
     own = repository_skills(git, base)
     if name in own:
-        return _repository_skill(name, git, base)
+        file = f"{FOLDER}/{name}.md"
+        return parse_skill(own_text(git, base, file), file, name)
     if name in builtin_skills():
         return builtin_skill(name)
-    known = sorted({*own, *builtin_skills()})
-    meant = nearest(name, known, count=2)
-    more = f"did you mean {' or '.join(meant)}?" if meant else f"skills are: {', '.join(known)}"
-    raise DocumentWrong(f"skill '{name}'", [Mistake(0, f"is neither built in nor in {FOLDER}/ at the base; {more}")])
+    raise unknown_name("skill", name, FOLDER, (*own, *builtin_skills()))
 
 
 @cache
@@ -149,46 +144,35 @@ def builtin_skill(name: str) -> Skill:
 
 def repository_skills(git: Git, base: CommitId) -> tuple[str, ...]:
     """Return the sorted names of the repository's own skills, valid or not."""
-    paths = map(PurePosixPath, git.run("ls-tree", "-z", "--name-only", "--full-tree", base, f"{FOLDER}/").fields)
-    return tuple(sorted(path.stem for path in paths if path.suffix == ".md"))
-
-
-def _repository_skill(name: str, git: Git, base: CommitId) -> Skill:
-    file = f"{FOLDER}/{name}.md"
-    try:
-        data = read_file(git, base, file, cap=_MOST_BYTES) or b""
-        text = data.decode("utf-8")
-    except FileTooLarge as large:
-        raise DocumentWrong(file, [Mistake(0, f"is larger than {_MOST_BYTES:,} bytes; shorten it")]) from large
-    except UnicodeDecodeError as wrong:
-        line = data.count(b"\n", 0, wrong.start) + 1
-        raise DocumentWrong(file, [Mistake(line, "is not UTF-8 text; save the file as UTF-8")]) from wrong
-    return parse_skill(text, file, name)
+    return own_names(git, base, FOLDER, ".md")
 
 
 _HARNESS = {"confirm_red_phase"}
 """Tools that the task asks for, not the role."""
 
 
-def narrow_tools(tools: Sequence[Tool], skill: Skill | None, phase: PhaseName) -> tuple[Tool, ...]:
+def narrow_tools(
+    tools: Sequence[Tool], skill: Skill | None, phase: PhaseName, only: Collection[str] | None = None
+) -> tuple[Tool, ...]:
     """
-    Return the phase's tools, in their order, that the skill's context mode and `allowed-tools` permit.
+    Return the phase's tools, in their order, that the skill's context mode and `allowed-tools` permit, and of these
+    `only` those that a workflow names.
 
     Tools that end the conversation always stay. `injected` leaves the writing tools in EXECUTE and none in PLAN.
     `hybrid` leaves PLAN the built-in reading tools, and EXECUTE all of its tools.
     """
-    if skill is None:
-        return tuple(tools)
     return tuple(
         tool
         for tool in tools
         if tool.kind == "end"
         or tool.name in _HARNESS
-        or (_fits(tool, skill, phase) and (skill.allowed_tools is None or tool.name in skill.allowed_tools))
+        or ((only is None or tool.name in only) and (skill is None or _fits(tool, skill, phase)))
     )
 
 
 def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
+    if skill.allowed_tools is not None and tool.name not in skill.allowed_tools:
+        return False
     match skill.context_mode:
         case "autonomous":
             return True
@@ -198,17 +182,23 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
             return phase == "execute" or (tool.kind == "read" and "__" not in tool.name)
 
 
+PromptForm = Literal["answer", "lead", "report", "failing_test"]
+"""
+The texts that stand in place of a phase's. `answer` and `lead` are for a task that ends with a report, `report` is for
+one that another phase follows.
+"""
+
+
 def system_blocks(
-    phase: PhaseName | Literal["answer", "lead"], *, red_first: bool = False, skill: Skill | None = None
+    phase: PhaseName | PromptForm, *, red_first: bool = False, skill: Skill | None = None, instructions: str = ""
 ) -> tuple[str, ...]:
     """
-    Return the prompt's blocks: what all tasks share, the phase's, the skill's. `answer` and `lead` stand
-    for PLAN in a task that ends with a report.
+    Return the prompt's blocks: what all tasks share, the phase's with its workflow's instructions, the skill's.
 
     The same arguments give the same bytes, and the first block is the same for any arguments.
     """
-    own = (prompt(phase), prompt("red_first")) if red_first else (prompt(phase),)
-    return (prompt("invariant"), "\n\n".join(own), *((skill.text,) if skill is not None else ()))
+    own = (prompt(phase), prompt("red_first") if red_first else "", instructions)
+    return (prompt("invariant"), "\n\n".join(filter(None, own)), *((skill.text,) if skill is not None else ()))
 
 
 @cache

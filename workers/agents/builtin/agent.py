@@ -6,7 +6,7 @@ and tools. `attempt.py` then leads it from phase to phase.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -15,9 +15,10 @@ from forgepool.workers.agents.briefing.references import split_reference
 from forgepool.workers.agents.briefing.system_prompt import find_skill
 from forgepool.workers.agents.builtin.attempt import Attempt
 from forgepool.workers.agents.builtin.models import Models, OneModel, TableModels
-from forgepool.workers.agents.builtin.phases import PhaseCourse, facts
+from forgepool.workers.agents.builtin.phases import ConfirmedTest, Handed, PhaseCourse, facts
 from forgepool.workers.agents.builtin.prompts import TaskWords, brief_task, describe_move, find_hints
 from forgepool.workers.agents.builtin.toolbox import Toolbox, serve_tools
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase, find_workflow, why_unfit
 from forgepool.workers.agents.contract import AgentAnswer, Assignment, task_variables
 from forgepool.workers.agents.lead.rules import LeadStanding, read_standing
 from forgepool.workers.agents.lead.tools import guard, lead_tools
@@ -25,7 +26,6 @@ from forgepool.workers.agents.render_transcript import write_log
 from forgepool.workers.context.profile_switch import read_wished_profile
 from forgepool.workers.context.profiles.registry import UnknownProfile
 from forgepool.workers.context.transcript.entries import Entry, Noted, Transcript, now
-from forgepool.workers.context.transcript.exchanges import exchanges, text_argument
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.live import begin_with, choose_profile
 from forgepool.workers.llm.provider import ModelFailed
@@ -34,10 +34,10 @@ from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.llm.scripted import ScriptedModel
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.logs import hider
-from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.reports import DispatchedTask, Evidence
-from forgepool.workers.tools.commands.red_phase import CONFIRM, Red, RedPhase
+from forgepool.workers.tools.commands.red_phase import Red, RedPhase
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.workplace import Workplace
@@ -55,7 +55,7 @@ class Lead:
     """The parts of an attempt that differ between a script and real models."""
 
     models: Models
-    words: TaskWords
+    words: Mapping[str, TaskWords]
     hints: Callable[[], Guess] = Guess
     course: PhaseCourse = field(default_factory=PhaseCourse)
     hide: Callable[[str], str] = str
@@ -68,8 +68,10 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
 
     def make_lead() -> Lead:
         table = read_table(workspace.settings.models_file)
-        words = brief_task(order, workspace, agent, assignment.tmp)
-        models = TableModels(order=order, agent=agent, table=table, words=words, settings=workspace.settings)
+        workflow = _workflow(workspace, agent)
+        course = PhaseCourse(answers=order.answers, leads=bool(order.lead), workflow=workflow)
+        words = brief_task(order, workspace, agent, assignment.tmp, course.phases)
+        models = TableModels(order=order, agent=agent, table=table, settings=workspace.settings)
 
         def hints() -> Guess:
             return find_hints(order, workspace, agent, table, stop=stop) if agent.hints else Guess()
@@ -78,7 +80,7 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
             models=models,
             words=words,
             hints=hints,
-            course=PhaseCourse(answers=order.answers, leads=bool(order.lead)),
+            course=course,
             hide=hider(keys_of(table)),
             profile=agent.context or "",
         )
@@ -91,14 +93,31 @@ def perform_scripted(assignment: Assignment, workspace: Workspace, script: str, 
 
     def make_lead() -> Lead:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
-        words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp)
         course = PhaseCourse(plan_first=model.plans, answers=order.answers, leads=bool(order.lead))
+        words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp, course.phases)
         return Lead(models=OneModel(model), words=words, course=course)
 
     try:
         return _perform(assignment, workspace, make_lead, stop=stop)
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
+
+
+def _workflow(workspace: Workspace, agent: BuiltinAgent) -> tuple[WorkflowPhase, ...]:
+    """
+    Return the phases that the agent names, or none.
+
+    Raises:
+        DocumentWrong: there is no such workflow, its file is wrong, or the task cannot have it.
+    """
+    if agent.workflow is None:
+        return ()
+    order = workspace.order
+    workflow = find_workflow(agent.workflow, workspace.mirror.git, workspace.base)
+    wrong = why_unfit(workflow, answers=order.answers, leads=bool(order.lead))
+    if wrong is not None:
+        raise DocumentWrong(f"task '{order.task}'", [Mistake(0, wrong)])
+    return workflow.phases
 
 
 def _perform(assignment: Assignment, workspace: Workspace, make_lead: Callable[[], Lead], *, stop: Stop) -> AgentAnswer:
@@ -157,7 +176,11 @@ def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Sto
 
 
 def _toolbox(
-    workspace: Workspace, words: TaskWords, workplace: Workplace, transcript: Transcript, until_the_end: ExitStack
+    workspace: Workspace,
+    words: Mapping[str, TaskWords],
+    workplace: Workplace,
+    transcript: Transcript,
+    until_the_end: ExitStack,
 ) -> Toolbox:
     """Assemble the attempt's tools, and start the programs that serve some of them."""
     programs = until_the_end.enter_context(
@@ -170,10 +193,9 @@ def _toolbox(
         may_touch=lambda paths: workspace.may_touch(paths, stop=workplace.stop, left_s=workplace.left_s),
         unchanged=workspace.why_unchanged,
         policy=workspace.policy(),
-        red=_red_phase(words, transcript.entries),
-        skill=words.skill,
+        reds=_red_phases(words.values(), transcript.entries),
         fetches=bool(workspace.order.network),
-        find_wrong=workspace.find_wrong_citations if workspace.order.answers else None,
+        find_wrong=workspace.find_wrong_citations,
         leading=_lead_tools(workspace, transcript.entries) if workspace.order.lead else (),
         more=programs.tools,
     )
@@ -197,15 +219,20 @@ def _lead_tools(workspace: Workspace, entries: list[Entry]) -> tuple[Tool, ...]:
     return (*lead_tools(standing, find_wrong), guard(ASK, standing))
 
 
-def _red_phase(words: TaskWords, entries: list[Entry]) -> RedPhase | None:
-    """Begin red-first work; a failing test confirmed before an interruption stays confirmed."""
-    if not words.red_first:
+def _red_phases(words: Iterable[TaskWords], entries: list[Entry]) -> dict[str, RedPhase]:
+    """Begin phases that need a failing test; one confirmed before an interruption stays confirmed."""
+    made = facts(entries).handed
+    return {
+        one.phase.name: RedPhase(_seen(made.get(one.phase.name)))
+        for one in words
+        if one.phase.artifact == "failing-test" or (one.red_first and one.phase.kind == "execute")
+    }
+
+
+def _seen(made: Handed | None) -> Red | None:
+    if not isinstance(made, ConfirmedTest):
         return None
-    confirmed = [exchange for exchange in exchanges(entries) if exchange.call.name == CONFIRM and exchange.worked]
-    if not confirmed:
-        return RedPhase()
-    command = text_argument(confirmed[-1].call.arguments, "command")
-    return RedPhase(confirmed=Red(command=command, status=1, tail=confirmed[-1].result.text, iteration=0))
+    return Red(command=made.command, status=1, tail=made.output, iteration=0)
 
 
 def _workplace(assignment: Assignment, git: Git, meter: Meter, stop: Stop) -> Workplace:

@@ -6,7 +6,7 @@ conversation begun or gone on with, a plan made up where exploring led to none, 
 attempt that begins and for one that another process left in the middle.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
@@ -25,12 +25,15 @@ from forgepool.workers.agents.builtin.phases import (
     ForcePlan,
     GoOn,
     PhaseCourse,
+    Step,
+    Undo,
     Verify,
     facts,
     next_step,
 )
 from forgepool.workers.agents.builtin.prompts import Opening, Room, TaskWords
 from forgepool.workers.agents.builtin.toolbox import Toolbox
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 from forgepool.workers.agents.contract import AgentAnswer, AgentEnding, Assignment
 from forgepool.workers.agents.lead.rules import read_standing
 from forgepool.workers.context.edits.state import Profile
@@ -42,6 +45,7 @@ from forgepool.workers.context.transcript.entries import (
     Rebuilt,
     Transcript,
     TurnSaid,
+    Undone,
     now,
 )
 from forgepool.workers.context.transcript.exchanges import exchanges, find_missing
@@ -51,7 +55,7 @@ from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import ADVISORY, Context, in_force
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
-from forgepool.workers.schema.orders import PhaseName, add_spent
+from forgepool.workers.schema.orders import add_spent
 from forgepool.workers.schema.reports import LeadReply, LeadSaid
 from forgepool.workers.tools.endings import COMPACT, FINISH
 from forgepool.workers.tools.files.text_file import read_text, show_text
@@ -59,6 +63,7 @@ from forgepool.workers.tools.workplace import ToolRefused, Workplace
 from forgepool.workers.workspace.checkpoints import HubKeeper
 from forgepool.workers.workspace.resume import attempts_in
 from forgepool.workers.workspace.workspace import AcceptanceFinding, Workspace
+from forgepool.worktrees.git.git import TreeId
 
 _FLUSH_S = 60.0
 _SECURE_S = 15.0
@@ -73,9 +78,10 @@ class Attempt:
     workspace: Workspace
     course: PhaseCourse
     models: Models
-    words: TaskWords
+    words: Mapping[str, TaskWords]
+    """The texts of each phase, by its name."""
     hints: Callable[[], Guess]
-    """Called when PLAN begins."""
+    """Called when a first phase that explores begins."""
     toolbox: Toolbox
     transcript: Transcript
     keeper: HubKeeper
@@ -96,6 +102,7 @@ class Attempt:
 
     def lead(self) -> AgentAnswer:
         """Go from step to step until there is an answer. Then only the tools' own processes may still run."""
+        self.keeper.hold(facts(self.transcript.entries).own.files)
         while True:
             order = self.assignment.order
             step = next_step(facts(self.transcript.entries), self.course, order.replies, order.lead)
@@ -114,36 +121,38 @@ class Attempt:
         """Add a message from the harness, which the model gets before its next turn."""
         self.transcript.append(TurnSaid(at=now(), turn=user(*(Text(text=text) for text in texts))))
 
-    def _take(self, step: Begin | GoOn | ForcePlan | Verify | End) -> AgentAnswer | None:
+    def _take(self, step: Step) -> AgentAnswer | None:
         match step:
-            case Begin(phase=phase):
-                self._begin(phase)
-            case GoOn(phase=phase, say=say, reply=reply, stronger=stronger):
+            case Begin(phase=name):
+                self._begin(self.words[name])
+            case GoOn(phase=name, say=say, reply=reply, stronger=stronger):
                 if reply is not None:
                     self._hear(reply)
-                self._go_on(phase, say, stronger=stronger)
+                self._go_on(self.words[name], say, stronger=stronger)
             case ForcePlan(why=why):
                 self._force_plan(why)
             case Verify():
                 return self._verify()
+            case Undo(why=why):
+                self._undo(why)
             case End(ended=ended, detail=detail):
                 return self._answer(_ending(ended), detail, self._last)
             case _:
                 assert_never(step)
         return None
 
-    def _begin(self, phase: PhaseName) -> None:
-        model = self._open(phase, stronger=self._stronger)
+    def _begin(self, words: TaskWords) -> None:
+        phase = words.phase
+        model = self._open(words, stronger=self._stronger)
         self._family = model.family
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
-        offered = self.toolbox.tools(phase, model.family, compact=compact)
+        offered = self.toolbox.tools(phase, words.skill, model.family, compact=compact)
         tools = tuple(tool.name for tool in offered)
-        like = ModelRequest(
-            system=self.words.system(phase), tools=tuple(tool.offer for tool in offered), turns=(), phase=phase
-        )
+        system = words.system()
+        like = ModelRequest(system=system, tools=tuple(tool.offer for tool in offered), turns=(), phase=phase.kind)
         fixed = count_fixed_characters(like)
         room = Room(window_tokens=model.window_tokens, model=model.name, fixed_characters=fixed)
-        opening = self._opening(phase, room)
+        opening = self._opening(words, room)
         if opening.shortened:
             short = ", ".join(opening.shortened)
             self.transcript.append(Noted(at=now(), text=f"told in short, for want of room in the window: {short}"))
@@ -152,13 +161,24 @@ class Attempt:
                 at=now(),
                 order_id=self.assignment.order.order_id,
                 model=model.name,
-                system=self.words.system(phase),
+                system=system,
                 tools=tools,
-                phase=phase,
+                phase=phase.kind,
+                name=phase.name if phase.name != phase.kind else "",
+                files=self._hold_files(phase),
             )
         )
         self.say(*opening.parts)
-        self._talk(phase, model)
+        self._talk(words, model)
+
+    def _hold_files(self, phase: WorkflowPhase) -> str:
+        """Keep the files as a phase finds them, if it may be undone; the hub has them as long as the phase lasts."""
+        own = facts(self.transcript.entries).own
+        files = own.files if own.name == phase.name else ""
+        if phase.on_failure == "undo" and not files:
+            files = self.workspace.checkout.snapshot()
+        self.keeper.hold(files)
+        return files
 
     def _present(self, path: str) -> str | None:
         try:
@@ -166,20 +186,20 @@ class Attempt:
         except (ToolRefused, OSError):
             return None
 
-    def _opening(self, phase: PhaseName, room: Room) -> Opening:
+    def _opening(self, words: TaskWords, room: Room) -> Opening:
         """Raises CardTooLarge."""
-        if phase == "execute":
+        entries = self.transcript.entries
+        if words.phase.kind == "execute" or facts(entries).own.name:
             self.keeper.settle()
-            entries = self.transcript.entries
             changed = self.workspace.list_changed() if entries else ()
-            return self.words.to_execute(entries, changed, self._present, room)
+            return words.to_follow(entries, changed, self._present, room)
         # What it cannot look at is not worth a call.
-        guess = Guess() if self.words.one_call else self.hints()
+        guess = Guess() if words.one_call else self.hints()
         if guess.hints or guess.model:
             by = f", by {guess.model}" if guess.model else ""
             self.transcript.append(Noted(at=now(), text=f"{len(guess.hints)} file hints{by}", usage=guess.usage))
             self.meter.spent = add_spent(self.meter.spent, to_spent(guess.usage))
-        return self.words.to_plan(render_hints(guess.hints), room)
+        return words.to_explore(render_hints(guess.hints), room)
 
     def _hear(self, reply: LeadReply) -> None:
         """Tell a lead the reply that it has waited for, with the whole result that it has asked to read."""
@@ -190,42 +210,44 @@ class Attempt:
         turn = user(Text(text=self.hide(text)))
         self.transcript.append(TurnSaid(at=now(), turn=turn, reply=reply.model_copy(update={"text": ""})))
 
-    def _go_on(self, phase: PhaseName, say: str, *, stronger: bool) -> None:
+    def _go_on(self, words: TaskWords, say: str, *, stronger: bool) -> None:
         if stronger and not self._stronger:
             self._stronger, self._model = True, None
             note = "the same failure again: a stronger model goes on, if there is one"
             self.transcript.append(Noted(at=now(), text=note))
-        model = self._model or self._open(phase, stronger=self._stronger)
+        model = self._model or self._open(words, stronger=self._stronger)
         if say:
             self.say(say)
-        self._talk(phase, model)
+        self._talk(words, model)
 
-    def _open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
-        self._model = self.models.open(phase, stronger=stronger)
+    def _open(self, words: TaskWords, *, stronger: bool) -> PhaseModel:
+        own = words.phase.model or (words.skill.model if words.skill else None)
+        self._model = self.models.open(words.phase.kind, stronger=stronger, own=own)
         return self._model
 
-    def _talk(self, phase: PhaseName, model: PhaseModel) -> None:
-        family = self._family or model.family
+    def _talk(self, words: TaskWords, model: PhaseModel) -> None:
+        phase, family = words.phase, self._family or model.family
         brief = ConversationBrief(
-            phase=phase,
-            system=self.words.system(phase),
-            tools=self.toolbox.tools(phase, family, compact=self._has_compact()),
+            phase=phase.kind,
+            system=words.system(),
+            tools=self.toolbox.tools(phase, words.skill, family, compact=self._has_compact()),
             price=model.price,
-            lasting=phase == "execute",
-            answers=self.course.answers,
-            one_call=self.words.one_call,
+            lasting=phase.kind == "execute",
+            answers=phase.artifact == "report",
+            one_call=words.one_call,
             open_ended=self.course.leads,
+            turns=phase.turns,
         )
         self._last = Talk(
             provider=model.provider,
             brief=brief,
             workplace=self.workplace,
             transcript=self.transcript,
-            context=self._context(model, brief),
+            context=self._context(words, model, brief),
             meter=self.meter,
             stop=self.stop,
             rule=Rulings(
-                policy=self.toolbox.policy.during(phase),
+                policy=self.toolbox.policy.during(phase.kind),
                 root=self.workplace.root,
                 unattended=self.assignment.order.unattended,
                 replies=self.assignment.order.replies,
@@ -235,7 +257,7 @@ class Attempt:
             hide=self.hide,
         ).lead()
 
-    def _context(self, model: PhaseModel, brief: ConversationBrief) -> Context:
+    def _context(self, words: TaskWords, model: PhaseModel, brief: ConversationBrief) -> Context:
         """Build the model's view of the conversation, and restore the parts dropped from it to this host's archive."""
         asker = SummaryAsker(
             leading=lambda: self.models.beside(brief.phase, self._answered_last() or model.name),
@@ -257,8 +279,8 @@ class Attempt:
             filled=partial(self._tell_filled, model.window_tokens),
             secure=self._secure,
             unseen=self._stronger and self._answered_last() not in ("", model.name),
-            root=self.words.root,
-            tests=self.words.tests,
+            root=words.root,
+            tests=words.tests,
         )
         context.restore()
         return context
@@ -288,17 +310,26 @@ class Attempt:
         tell_filled(broker_url, order.run, order.order_id, order.token, profile, tokens, window_tokens)
 
     def _force_plan(self, why: str) -> None:
-        summary = summarise_entries(self.transcript.entries, root=self.words.root, tests=self.words.tests)
-        plan = synthetic_plan(summary, self.words.card.whole, why=why)
+        entries = self.transcript.entries
+        words = self.words[facts(entries).own.name]
+        summary = summarise_entries(entries, root=words.root, tests=words.tests)
+        plan = synthetic_plan(summary, words.card.whole, why=why)
         self.transcript.append(PlanCommitted(at=now(), plan=plan, files=(), synthetic=True))
+
+    def _undo(self, why: str) -> None:
+        self.toolbox.background.stop_all()
+        self.keeper.settle()
+        self.workspace.checkout.take(TreeId(facts(self.transcript.entries).own.files))
+        self.transcript.append(Undone(at=now(), why=why))
+        self.keeper.keep(changed=True, phase_ends=True)
 
     def _verify(self) -> AgentAnswer | None:
         # A background command could change the files while they are checked, and after.
         self.toolbox.background.stop_all()
         self.keeper.settle()
-        red = self.toolbox.red.confirmed if self.toolbox.red else None
-        # The test that was seen to fail must be seen to pass.
-        also = (red.command,) if red else ()
+        # A test that was seen to fail must be seen to pass.
+        seen = [red.confirmed.command for red in self.toolbox.reds.values() if red.confirmed]
+        also = tuple(dict.fromkeys(seen))
         finding: AcceptanceFinding = self.workspace.verify(
             also=also, stop=self.workplace.stop, left_s=self.workplace.left_s
         )
@@ -318,7 +349,7 @@ class Attempt:
         answer = AgentAnswer(
             ended=ended,
             detail=detail,
-            log_tail=state.reds[-1].output if ended in ("verify_failed", "out_of_scope") and state.reds else "",
+            log_tail=state.own.reds[-1].output if ended in ("verify_failed", "out_of_scope") and state.own.reds else "",
             claimed_summary=state.summary,
             spent=self.meter.so_far,
             models=answered,
@@ -345,8 +376,8 @@ class Attempt:
 
     def _without_a_turn(self, state: Facts, detail: str) -> tuple[AgentEnding, str]:
         """Answer for a script that ran out of turns: it leaves the work as the harness found it."""
-        if state.reds:
-            red = state.reds[-1]
+        if state.own.reds:
+            red = state.own.reds[-1]
             return ("out_of_scope" if red.outside else "verify_failed"), red.detail
         done = exchanges(self.transcript.entries)
         if done and done[-1].call.name == FINISH and not done[-1].worked and self.workspace.why_unchanged() is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from forgepool.workers.agents.builtin.permission import Rule
+from forgepool.workers.agents.builtin.phases import facts
 from forgepool.workers.context.transcript.entries import (
     Answered,
     Finished,
@@ -24,6 +25,7 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.entries import QuestionTried as TriedEntry
 from forgepool.workers.context.transcript.loop_detection import (
+    MOST_EXPLORING,
     find_exploration_end,
     stuck,
     warning,
@@ -55,7 +57,6 @@ _NUDGE = (
     "[the harness] You called no tool. Go on with the work; when it is done, or cannot be done, say so with a tool."
 )
 _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
-_NEAR_MARK, _LAST_MARK = "[the harness] A limit is near: ", "[the harness] Your last turns: "
 _MOST_SILENT = 2
 _LAST_TURNS = 3
 """Turns in which a model that has explored enough must report; any model is told when so many are left."""
@@ -68,6 +69,7 @@ Ending = Literal[
     "queued",
     "waiting",
     "explored",
+    "turns",
     "failed",
     "refused",
     "overflow",
@@ -92,6 +94,8 @@ class ConversationBrief:
     """One call of a tool is all there is, and a second to mend a refused one."""
     open_ended: bool = False
     """True leaves the end of PLAN to its limits, however long it explores."""
+    turns: int | None = None
+    """The most turns of the model in the phase, in this conversation and those of the phase before it."""
 
     @property
     def like(self) -> ModelRequest:
@@ -143,10 +147,7 @@ class Talk:
         """Lead the conversation to its end, recording each turn and each result at once."""
         outcome: ConversationOutcome | None = None
         while outcome is None:
-            outcome = self._over()
-            if outcome is None:
-                self._announce_limits()
-                outcome = self._round()
+            outcome = self._over() or self._round()
             if outcome is None:
                 self._keep()
         # A question or a tool that was cut short looks like a failure of its own; the limit is the truer answer.
@@ -181,28 +182,31 @@ class Talk:
             return ConversationOutcome(ended="limits", detail=used)
         if self.brief.one_call and self._asked() > 1:
             said = "; ".join(part.text for part in self.context.view.turns[-1].results) or "it called no tool"
-            return ConversationOutcome(ended="failed", detail=f"its two calls brought no report; to the last: {said}")
-        return self._explored()
+            return ConversationOutcome(
+                ended="failed", detail=f"its two calls brought nothing that counts; to the last: {said}"
+            )
+        return self._explored() or self._out_of_turns()
+
+    def _out_of_turns(self) -> ConversationOutcome | None:
+        most = self.brief.turns
+        if most is None or facts(self.transcript.entries).own.turns < most:
+            return None
+        return ConversationOutcome(ended="turns", detail=f"it used its {most} turns")
 
     def _announce_limits(self) -> None:
         """Tell the model once that three quarters of a limit are used, and once that these are its last turns."""
-        left = self.meter.turns_left
-        if self.brief.one_call or not self._asked():
-            return
-        if left is not None and left <= _LAST_TURNS:
-            mark, said = _LAST_MARK, f"{left} of your {self.meter.limits.turns} turns left. End with what stands."
-        elif (near := self.meter.find_near(self.workplace.left_s())) is not None:
-            mark, said = _NEAR_MARK, f"{near}. Do what matters most first, and end in time."
-        else:
-            return
-        if not was_told(self.transcript.entries, mark):
-            self.say(f"{mark}{said}")
+        told = None if self.brief.one_call or not self._asked() else self.meter.find_warning(self.workplace.left_s())
+        if told is not None and not was_told(self.transcript.entries, told.partition(":")[0]):
+            self.say(told)
 
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
         if self.brief.phase != "plan" or self.brief.open_ended:
             return None
-        why = find_exploration_end(self.transcript.entries)
+        most = self.brief.turns or MOST_EXPLORING
+        if self.brief.turns is not None and self.brief.answers:
+            most = max(1, most - _LAST_TURNS)
+        why = find_exploration_end(self.transcript.entries, most=most)
         if why is None:
             return None
         return self._ask_for_report(why) if self.brief.answers else ConversationOutcome(ended="explored", detail=why)
@@ -231,6 +235,7 @@ class Talk:
 
     def _round(self) -> ConversationOutcome | None:
         """Ask once and act on the answer; return an outcome when that ends the conversation."""
+        self._announce_limits()
         turn = self._ask()
         if isinstance(turn, ConversationOutcome):
             return turn

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.agents.families import families_of
 from forgepool.workers.context.edits.state import SummaryQuestion, SummaryReply, nobody
 from forgepool.workers.context.transcript.usage import Meter, Price, sum_usages, to_spent
@@ -66,7 +65,7 @@ class OneModel:
         own = [self.model.family] if MODEL in (names := tuple(names)) else []
         return tuple(dict.fromkeys((*own, *families_of(name for name in names if name != MODEL))))
 
-    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
+    def open(self, phase: PhaseName, *, stronger: bool, own: str | None = None) -> PhaseModel:
         return PhaseModel(
             provider=self.model,
             name=MODEL,
@@ -90,21 +89,22 @@ class TableModels:
     order: WorkOrder
     agent: BuiltinAgent
     table: Table
-    words: TaskWords
     settings: Settings
 
     def families(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the families of models, given the names under which they answered."""
         return families_of(names, self.table)
 
-    def open(self, phase: PhaseName, *, stronger: bool) -> PhaseModel:
+    def open(self, phase: PhaseName, *, stronger: bool, own: str | None = None) -> PhaseModel:
         """
-        Return the model for a phase.
+        Return the model for a phase. `own` is the one that its workflow or its skill names; a plan's choice counts
+        for more.
 
         Raises:
             ModelFailed: no model can be asked; the sentence says why.
         """
-        chain = self._chain(self.order.type, phase, model=self._named(phase), escalated=stronger)
+        named = self.agent.models.get(phase) or self.agent.model or own
+        chain = self._chain(self.order.type, phase, model=named, escalated=stronger)
         first = chain.contenders[0].candidate
         name = chain.model or first.model
         return PhaseModel(
@@ -142,11 +142,6 @@ class TableModels:
             capped=self.order.limits.cost_usd is not None,
             settings=self.settings,
         )
-
-    def _named(self, phase: PhaseName) -> str | None:
-        """Return the model set for the task; a plan's choice counts for more than the skill's."""
-        skill = self.words.skill.model if self.words.skill else None
-        return self.agent.models.get(phase) or self.agent.model or skill
 
 
 Models = OneModel | TableModels

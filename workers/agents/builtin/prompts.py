@@ -1,30 +1,40 @@
 """
 The opening of a phase's conversation: the system prompt and the first message.
 
-PLAN gets the task card, with hints where to look. EXECUTE begins afresh, with the card, the findings so far and the
-plan. It also gets the text of the files that the plan names, as far as they were read. Rules extract the findings from
-the transcript. Nothing else of the earlier conversation is handed on.
+A first phase that explores gets the task card, with hints where to look. Any other begins afresh, with the card, the
+findings so far and the artifacts of the phases before it. It also gets the text of the files that the plan names, as
+far as they were read. Rules extract the findings from the transcript. Nothing else of an earlier conversation is handed
+on.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import assert_never
 
 from forgepool.workers.agents.briefing.card_sections import AIM, CardSection, TaskCard
 from forgepool.workers.agents.briefing.hints import Hint, best, hintable_paths, hints_by_rule
 from forgepool.workers.agents.briefing.model_hints import Guess, hints_by_model
 from forgepool.workers.agents.briefing.references import match_reads, write_references
-from forgepool.workers.agents.briefing.system_prompt import Skill, find_skill, system_blocks
-from forgepool.workers.agents.briefing.task_card import conventions, files_at_base, task_card, write_priors
-from forgepool.workers.agents.builtin.phases import facts
+from forgepool.workers.agents.briefing.system_prompt import PromptForm, Skill, find_skill, system_blocks
+from forgepool.workers.agents.briefing.task_card import (
+    conventions,
+    files_at_base,
+    task_card,
+    write_priors,
+    write_report,
+    write_survey,
+)
+from forgepool.workers.agents.builtin.phases import EXECUTE, ConfirmedTest, Handed, facts
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 from forgepool.workers.context.edits.masks import FILES_TITLE
-from forgepool.workers.context.transcript.entries import Entry, PlanCommitted
+from forgepool.workers.context.transcript.entries import Entry, PlanCommitted, Undone
 from forgepool.workers.context.transcript.summary import BUDGET_CHARACTERS, excerpts, render_summary, summarise_entries
 from forgepool.workers.context.transcript.usage import USUAL
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
-from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, PhaseName, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, WorkOrder
+from forgepool.workers.schema.reports import Report
 from forgepool.workers.workspace.workspace import Workspace
 
 _OVERFLOWED = (
@@ -74,12 +84,15 @@ class Opening:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskWords:
-    """The texts about one task from which the openings are made."""
+    """The texts about one task from which the opening of one of its phases is made."""
 
     card: TaskCard
+    survey: str = ""
+    """The run's survey, the same text for all its tasks; empty without one. It is the first part of an opening."""
+    phase: WorkflowPhase = EXECUTE
     skill: Skill | None = None
-    form: Literal["", "answer", "lead"] = ""
-    """The form of a task that ends with a report, in place of its phase."""
+    form: PromptForm | None = None
+    """The form of a phase that ends with a report or a failing test, in place of its kind."""
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
@@ -89,22 +102,30 @@ class TaskWords:
     @property
     def one_call(self) -> bool:
         """True for an agent that can look nothing up and is asked for an answer: one call gives it."""
-        return self.form == "answer" and self.skill is not None and self.skill.context_mode == "injected"
+        return self.form in ("answer", "report") and self.skill is not None and self.skill.context_mode == "injected"
 
-    def system(self, phase: PhaseName) -> tuple[str, ...]:
-        return system_blocks(self.form or phase, red_first=self.red_first, skill=self.skill)
+    @property
+    def _first(self) -> tuple[str, ...]:
+        return (self.survey,) if self.survey else ()
 
-    def to_plan(self, hints: str, room: Room) -> Opening:
-        """Return PLAN's first message. `hints` is the section on files likely to matter, or empty."""
-        card, shortened = room.fit(self.card, beside=len(hints))
+    def system(self) -> tuple[str, ...]:
+        turns = f"This phase has at most {self.phase.turns} turns." if self.phase.turns is not None else ""
+        instructions = "\n\n".join(filter(None, (self.phase.instructions.strip(), turns)))
+        form = self.form or self.phase.kind
+        return system_blocks(form, red_first=self.red_first, skill=self.skill, instructions=instructions)
+
+    def to_explore(self, hints: str, room: Room) -> Opening:
+        """Return the first message of a first phase. `hints` is the section on files likely to matter, or empty."""
+        card, shortened = room.fit(self.card, beside=len(hints) + len(self.survey))
         text = "\n\n".join(part for part in (card.rstrip("\n"), hints) if part) + "\n"
-        return Opening(parts=(text,), shortened=shortened)
+        return Opening(parts=(*self._first, text), shortened=shortened)
 
-    def to_execute(
+    def to_follow(
         self, entries: Sequence[Entry], changed: tuple[str, ...], current: Callable[[str], str | None], room: Room
     ) -> Opening:
         """
-        Return EXECUTE's first message, in parts: the card; findings and plan, if any; texts of files, if any.
+        Return a later phase's first message, in parts: the survey; the card; findings and artifacts; texts of files.
+        Only the card is always there.
 
         `changed` has the paths that differ from the base; `current` returns a file's text as it is now, or None.
         """
@@ -114,53 +135,100 @@ class TaskWords:
         if entries:
             summary = summarise_entries(entries, root=self.root, tests=self.tests, changed=changed)
             learned = [f"## What was learned\n\n{render_summary(summary).rstrip()}"]
-            learned += [_plan(state.plan)] if state.plan else []
+            learned += [_hand_on(name, made) for name, made in state.handed.items() if name != self.phase.name]
             # A plan made by the harness names no files: then all files that were read may matter.
             wanted = state.plan.files if state.plan and state.plan.files else [file.path for file in summary.files_read]
             texts = excerpts(entries, wanted, root=self.root, current=current, budget=room.files)
-        if state.overflows:
+        if state.own.name == self.phase.name and state.own.overflows:
             learned.append(_OVERFLOWED)
         files = f"{FILES_TITLE}\n\n{texts}" if texts else ""
-        card, shortened = room.fit(self.card, beside=len(files) + sum(map(len, learned)))
+        card, shortened = room.fit(self.card, beside=len(files) + sum(map(len, learned)) + len(self.survey))
         parts = (card.rstrip("\n"), "\n\n".join(learned), files.rstrip("\n"))
-        return Opening(parts=tuple(f"{part}\n" for part in parts if part), shortened=shortened)
+        own = (f"{part}\n" for part in parts if part)
+        return Opening(parts=(*self._first, *own), shortened=shortened)
 
 
-def _plan(plan: PlanCommitted) -> str:
-    files = "\n".join(f"- {path}" for path in plan.files)
-    named = f"\n\nFiles to modify:\n{files}" if files else ""
-    return f"## The committed plan\n\n{plan.plan.strip()}{named}"
+def _hand_on(phase: str, made: Handed) -> str:
+    """Return the section on an earlier phase's artifact."""
+    match made:
+        case PlanCommitted(plan=plan, files=paths):
+            files = "\n".join(f"- {path}" for path in paths)
+            named = f"\n\nFiles to modify:\n{files}" if files else ""
+            return f"## The committed plan\n\n{plan.strip()}{named}"
+        case Report():
+            return f"## The report of phase '{phase}'\n\n{write_report(made)}"
+        case ConfirmedTest(command=command, output=output):
+            said = f"The harness saw this command fail, and runs it again at the end:\n\n    {command}"
+            return f"## The failing test of phase '{phase}'\n\n{said}\n\nIt printed:\n\n{output.strip()}"
+        case Undone(why=why):
+            return f"## Phase '{phase}' was undone\n\nIts changes are not in the files: {why}"
+        case str():
+            return f"## The work of phase '{phase}', as its agent says\n\n{made}"
+        case _:
+            assert_never(made)
 
 
 HINTS_ROUTE = "hints"
 """The route in the user's model table to a model that is asked for hints too."""
 
 
-def brief_task(order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp: Path) -> TaskWords:
+def brief_task(
+    order: WorkOrder, workspace: Workspace, agent: BuiltinAgent, tmp: Path, phases: Sequence[WorkflowPhase]
+) -> dict[str, TaskWords]:
     """
-    Collect the texts about a task from the order, the repository and the plan.
+    Collect the texts about a task from the order, the repository and the plan, for each phase by its name.
 
     Raises:
         DocumentWrong: the skill it asks for does not exist, or its file is wrong.
     """
     git, base = workspace.mirror.git, workspace.base
-    name = agent.skill or ("lead" if order.lead else None)
-    skill = find_skill(name, git, base) if name else None
+    usual = agent.skill or ("lead" if order.lead else None)
+    names = dict.fromkeys(phase.skill or usual for phase in phases)
+    skills = {name: find_skill(name, git, base) if name else None for name in names}
+    survey, since = write_survey(order, tmp, git)
+    cards = {name: _card(order, skill, agent, workspace, tmp, since) for name, skill in skills.items()}
+    return {
+        phase.name: TaskWords(
+            card=cards[phase.skill or usual],
+            survey=survey,
+            phase=phase,
+            skill=skills[phase.skill or usual],
+            form="lead" if order.lead else _form(phase, is_last=phase == phases[-1]),
+            red_first=agent.red_first and not order.answers,
+            root=str(workspace.checkout.path),
+            tests=order.acceptance,
+        )
+        for phase in phases
+    }
+
+
+def _form(phase: WorkflowPhase, *, is_last: bool) -> PromptForm | None:
+    match phase.artifact:
+        case "report":
+            return "answer" if is_last else "report"
+        case "failing-test":
+            return "failing_test"
+        case "plan" | "change":
+            return None
+
+
+def _card(
+    order: WorkOrder,
+    skill: Skill | None,
+    agent: BuiltinAgent,
+    workspace: Workspace,
+    tmp: Path,
+    since: tuple[CardSection, ...],
+) -> TaskCard:
+    """Return the card of the phases with one skill. `since` tells what has changed since the survey."""
+    git, base = workspace.mirror.git, workspace.base
     references = _references(order, skill, workspace)
-    card = task_card(
+    return task_card(
         order,
         conventions=conventions(git, base),
-        priors=write_priors(order.priors, tmp, git),
+        priors=(*since, *write_priors([prior for prior in order.priors if not prior.surveyed], tmp, git)),
         context=write_references(git, base, references),
         files=_files(order, skill, agent, workspace, references),
-    )
-    return TaskWords(
-        card=card,
-        skill=skill,
-        form="lead" if order.lead else "answer" if order.answers else "",
-        red_first=agent.red_first and not order.answers,
-        root=str(workspace.checkout.path),
-        tests=order.acceptance,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from forgepool.workers.agents.briefing.system_prompt import Skill, narrow_tools
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.sandbox.run.background import Background
 from forgepool.workers.schema.confinement import Confinement
@@ -36,46 +37,52 @@ class Toolbox:
     unchanged: Callable[[], str | None]
     """Returns why there is nothing to commit yet, or None when there is something."""
     policy: Policy
-    red: RedPhase | None = None
-    """Set when a failing test must have been seen before the work can be finished."""
-    skill: Skill | None = None
+    find_wrong: Callable[[Sequence[Evidence]], Sequence[str]]
+    """Returns what is wrong with a report's citations."""
+    reds: Mapping[str, RedPhase] = field(default_factory=dict)
+    """Phases, by name, that finish only when a failing test was seen."""
     fetches: bool = False
     """True when the task may reach hosts."""
-    find_wrong: Callable[[Sequence[Evidence]], Sequence[str]] | None = None
-    """Set for a task that answers: returns what is wrong with a report's citations."""
     leading: tuple[Tool, ...] = ()
     """The tools of a task that leads its run."""
     more: Mapping[PhaseName, tuple[Tool, ...]] = field(default_factory=dict)
     """Tools that other programs serve."""
-    _made: dict[tuple[PhaseName, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
+    _made: dict[tuple[str, str, bool], tuple[Tool, ...]] = field(default_factory=dict)
 
-    def tools(self, phase: PhaseName, family: str, *, compact: bool = False) -> tuple[Tool, ...]:
-        """Return a phase's tools. `compact` adds the tool by which the agent asks for its context to be cleared."""
-        key = (phase, family, compact)
+    def tools(
+        self, phase: WorkflowPhase, skill: Skill | None, family: str, *, compact: bool = False
+    ) -> tuple[Tool, ...]:
+        """
+        Return a phase's tools, as far as its skill and its workflow permit them.
+
+        `compact` adds the tool by which the agent asks for its context to be cleared.
+        """
+        key = (phase.name, family, compact)
         if key not in self._made:
-            offered = offerable(self._all(phase, family, compact), self.policy.during(phase))
-            self._made[key] = narrow_tools(offered, self.skill, phase)
+            injected = skill is not None and skill.context_mode == "injected"
+            more = (*((COMPACT_TOOL,) if compact else ()), *((FETCH,) if self.fetches else ()))
+            ever = self._all(phase, family, (*more, *self.more.get(phase.kind, ())), injected)
+            offered = offerable(ever, self.policy.during(phase.kind))
+            self._made[key] = narrow_tools(offered, skill, phase.kind, phase.tools)
         return self._made[key]
 
-    def _all(self, phase: PhaseName, family: str, compact: bool) -> tuple[Tool, ...]:
-        more = (*((COMPACT_TOOL,) if compact else ()), *((FETCH,) if self.fetches else ()), *self.more.get(phase, ()))
+    def _all(self, phase: WorkflowPhase, family: str, more: Sequence[Tool], injected: bool) -> tuple[Tool, ...]:
         if self.leading:
             return reading(more, self.leading)
-        if self.find_wrong is not None:
-            report = report_tool(self.find_wrong)
-            return (report,) if self._injected else reading(more, (report, ASK))
-        if phase == "plan":
-            return reading(more, (commit_plan_tool(self.may_touch, injected=self._injected), ASK))
-        red = (confirm_red_phase_tool(self.red),) if self.red is not None else ()
-        finish = finish_tool(self._unfinished, injected=self._injected)
-        return working(family, self.background, more, (*red, finish, ASK))
+        match phase.artifact:
+            case "report":
+                report = report_tool(self.find_wrong)
+                return (report,) if injected else reading(more, (report, ASK))
+            case "plan":
+                return reading(more, (commit_plan_tool(self.may_touch, injected=injected), ASK))
+            case "failing-test" | "change":
+                seen = self.reds.get(phase.name)
+                red = (confirm_red_phase_tool(seen),) if seen is not None else ()
+                finish = finish_tool(lambda: self._unfinished(seen), injected=injected)
+                return working(family, self.background, more, (*red, finish, ASK))
 
-    @property
-    def _injected(self) -> bool:
-        return self.skill is not None and self.skill.context_mode == "injected"
-
-    def _unfinished(self) -> str | None:
-        if self.red is not None and self.red.confirmed is None:
+    def _unfinished(self, seen: RedPhase | None) -> str | None:
+        if seen is not None and seen.confirmed is None:
             return "no failing test was seen yet; write one and call confirm_red_phase"
         return self.unchanged()
 

@@ -29,6 +29,14 @@ HARNESS = "[the harness]"
 """The beginning of messages on the user's side that no person wrote."""
 FILES_TITLE = "## Files as they were read"
 """The beginning of the part of a first turn that holds files."""
+SURVEY_TITLE = "## Survey of the repository"
+"""The beginning of the part of a first turn that all tasks of a run have, before the task card."""
+
+
+def begins_with_survey(turns: Sequence[Turn]) -> bool:
+    """Tell whether the first part of the conversation is the run's survey, which the task card follows."""
+    first = turns[0].parts[:1] if turns else ()
+    return any(isinstance(part, Text) and part.text.startswith(SURVEY_TITLE) for part in first)
 
 
 def find_answered_turn(turns: Sequence[Turn]) -> int:

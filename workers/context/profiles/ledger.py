@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from forgepool.workers.context.edits.ledger import condense_lines, lines
-from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS, before
+from forgepool.workers.context.edits.masks import FILES_TITLE, HARNESS, before, begins_with_survey
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment
 from forgepool.workers.context.transcript.actions import Deed
 from forgepool.workers.context.transcript.edit import Edit
@@ -169,11 +169,11 @@ def rebuilt(
 
 
 def _opening(state: ContextState) -> int | None:
-    """Return how many opening parts stay: card and plan. Files shown after them are outdated by now."""
-    parts = state.turns[0].parts
-    texts = parts[_OPENING] if len(parts) == _OPENING + 1 else None
+    """Return how many opening parts stay: survey, card and plan. Files shown after them are outdated by now."""
+    parts, stay = state.turns[0].parts, _OPENING + begins_with_survey(state.turns)
+    texts = parts[stay] if len(parts) == stay + 1 else None
     if state.planned and isinstance(texts, Text) and texts.text.startswith(FILES_TITLE):
-        return _OPENING
+        return stay
     return state.edit.opening
 
 

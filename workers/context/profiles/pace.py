@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
-from forgepool.workers.context.edits.masks import HARNESS, cut, find_answered_turn
+from forgepool.workers.context.edits.masks import HARNESS, begins_with_survey, cut, find_answered_turn
 from forgepool.workers.context.edits.prose import OVERRIDES, list_endings, words
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, SummaryReply
 from forgepool.workers.context.profiles.pace_summary import check_summary, collect_known, question
@@ -293,7 +293,8 @@ def fork_history(state: ContextState, summary: str, plan: str) -> tuple[Turn, ..
     """
     if not state.turns:
         return ()
-    card = state.turns[0].model_copy(update={"parts": state.turns[0].parts[:1]})
+    first = 1 + begins_with_survey(state.turns)
+    card = state.turns[0].model_copy(update={"parts": state.turns[0].parts[:first]})
     told = f"## The committed plan\n\n{plan.strip()}"
     return card, _summed_up(summary or render_summary(collect_known(state))), user(Text(text=told))
 

@@ -34,6 +34,14 @@ class ConversationStarted(Message):
     system: tuple[str, ...]
     tools: tuple[str, ...]
     phase: PhaseName = "execute"
+    name: str = Field(default="", exclude_if=lambda name: not name)
+    """The phase's name in its workflow, where it is another than `phase`."""
+    files: str = Field(default="", exclude_if=lambda tree: not tree)
+    """The tree of the files as a phase began that may be undone; the hub has it while the phase lasts."""
+
+    @property
+    def phase_name(self) -> str:
+        return self.name or self.phase
 
 
 class TurnSaid(Message):
@@ -142,6 +150,14 @@ class Verified(Message):
     """Changed paths that the task does not own and was not granted."""
 
 
+class Undone(Message):
+    """The end of a phase that failed and may: the files are again as they were when it began."""
+
+    kind: Literal["undone"] = "undone"
+    at: float
+    why: str
+
+
 class Noted(Message):
     """A note of something the harness did or saw outside the conversation."""
 
@@ -227,6 +243,7 @@ Entry = (
     | PlanCommitted
     | ReportGiven
     | Verified
+    | Undone
     | Noted
     | Profiled
     | Summoned

@@ -214,7 +214,18 @@ BUDGET_CHARACTERS = 24_000
 _LINE = re.compile(r"^ *(\d+)\t.*$", re.MULTILINE)
 _COMMANDS = {"bash", "bash_background"}
 _CHANGING_NOTHING = {
-    *("read_file", "glob", "grep", "find_symbol", "find_references", "diagnostics", "finish", "commit_plan", "ask"),
+    *(
+        "read_file",
+        "glob",
+        "grep",
+        "find_symbol",
+        "find_references",
+        "diagnostics",
+        "finish",
+        "commit_plan",
+        "report",
+        "ask",
+    ),
 }
 _NAMING_WHAT_IT_WRITES = {"write_file", "edit_file", "apply_patch"}
 _CUT_CHARACTERS = 2_000

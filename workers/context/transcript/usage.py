@@ -26,6 +26,8 @@ _LEAST_OUTPUT = 512
 _USUAL_OUTPUT, _CRAMPED_OUTPUT = 8192, 4 * _LEAST_OUTPUT
 _ROUNDED_USD = 1e-5
 """Parts of a budget are rounded down; so much more is asked for."""
+LAST_TURNS = 3
+"""Turns of which an agent is told when so many are left."""
 _NEAR = 0.75
 """The share of a limit at which the agent is told of it."""
 
@@ -112,6 +114,17 @@ class Meter:
         which = "tokens" if least == left[0] else "money"
         return f"the agent used its {self._limit(which)} without finishing"
 
+    def find_warning(self, left_s: float) -> str | None:
+        """Return what the agent is to be told of its limits now; the part before the colon names the occasion."""
+        left = None if self.limits.turns is None else self.limits.turns - self.spent.turns
+        if left is not None and left <= LAST_TURNS:
+            return (
+                f"[the harness] Your last turns: {left} of your {self.limits.turns} turns left. End with what stands."
+            )
+        if (near := self.find_near(left_s)) is None:
+            return None
+        return f"[the harness] A limit is near: {near}. Do what matters most first, and end in time."
+
     def find_near(self, left_s: float) -> str | None:
         """Return a sentence about a limit once three quarters of it are used; None before, and while it may grow."""
         growing = self.part is not None and not self.part.refused
@@ -124,10 +137,6 @@ class Meter:
             shares.append(((self.spent.cost_usd or 0.0) / self._most_usd, self._limit("money")))
         share, limit = max(shares)
         return f"{int(100 * share)} % of your {limit} are used" if share >= _NEAR else None
-
-    @property
-    def turns_left(self) -> int | None:
-        return None if self.limits.turns is None else self.limits.turns - self.spent.turns
 
     @property
     def _most_usd(self) -> float | None:

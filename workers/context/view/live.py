@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+from forgepool.workers.context.edits.masks import begins_with_survey
 from forgepool.workers.context.edits.state import (
     Cause,
     EditProposal,
@@ -217,7 +218,13 @@ class Context:
     def request(self) -> ModelRequest:
         """Return the next request to the conversation's model."""
         view = self.view
-        return replace(self.like, turns=view.shown, lasting_parts=view.lasting, rebuilt=self._fold.causes.rebuilt)
+        return replace(
+            self.like,
+            turns=view.shown,
+            lasting_parts=view.lasting,
+            shares_first=begins_with_survey(view.shown),
+            rebuilt=self._fold.causes.rebuilt,
+        )
 
     def catch_up(self) -> None:
         """Fold the new entries of the transcript."""

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from forgepool.workers.context.edits.masks import find_answered_turn
+from forgepool.workers.context.edits.masks import begins_with_survey, find_answered_turn
 from forgepool.workers.context.edits.state import ContextState, EditProposal, Moment, Profile
 from forgepool.workers.context.shorten.new_results import mend_edit
 from forgepool.workers.context.transcript.actions import Deed, Deeds
@@ -36,7 +36,8 @@ def _faults(turns: Sequence[Turn], edit: Edit, lengthened: frozenset[int]) -> It
     if edit.cut > 1 and turns[edit.cut].role != "assistant":
         yield "what follows the cut does not begin with a turn of the model"
     view = show_turns(turns, edit)
-    if view[0].role != "user" or view[0].parts[:1] != turns[0].parts[:1]:
+    first = 1 + begins_with_survey(turns)
+    if view[0].role != "user" or view[0].parts[:first] != turns[0].parts[:first]:
         yield "it does not begin with the task card"
     seen = sum(len(turn.calls) for turn in turns[:last])
     changed = {*edit.results.keys() - lengthened, *edit.inputs}

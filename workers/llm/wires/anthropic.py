@@ -7,7 +7,7 @@ of a tool's arguments for all of them.
 
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -102,7 +102,8 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
         {"role": "assistant" if place % 2 else "user", "content": [_block(part) for part in parts]}
         for place, parts in enumerate(sides)
     ]
-    mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts)
+    shared = messages[0]["content"][:1] if request.shares_first else system[-1:]
+    mark(tools, system, messages, lasting=request.lasting, first_parts=request.lasting_parts, shared=shared)
     most = endpoint.most_tokens(request.max_output_tokens) or _MOST_TOKENS
     optional: Body = {"system": system, "tools": tools} | _effort(endpoint.effort)
     if request.must_call:
@@ -113,21 +114,28 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
 
 
 def mark(
-    tools: list[Body], system: list[Body], messages: list[Body], *, lasting: bool, first_parts: int | None = None
+    tools: list[Body],
+    system: list[Body],
+    messages: list[Body],
+    *,
+    lasting: bool,
+    first_parts: int | None = None,
+    shared: Sequence[Body] = (),
 ) -> None:
     """
     Put cache marks on the request. `messages` alternate, and begin and end with the user's.
 
-    `first_parts` is the number of parts of the first message that outlast the others; None is all. The vendor wants
-    one-hour marks before five-minute ones, which the order of the places ensures.
+    `first_parts` is the number of parts of the first message that outlast the others; None is all. `shared` is the
+    last block that other tasks have, too. The vendor wants one-hour marks before five-minute ones, which the order of
+    the places ensures.
     """
     first = _LASTING if lasting else _SHORT
     invariant = system[:1] or tools[-1:]
     content = messages[0]["content"]
     moving = messages[2::2][-2:]
-    # The vendor takes four marks. While one is free, it keeps the phase and the skill for the next task's beginning.
-    skill = system[-1:] if len(moving) < 2 else []
-    for block in (*invariant, *skill, content[min(first_parts or len(content), len(content)) - 1]):
+    # The vendor takes four marks. While one is free, it keeps what the next task begins with: phase, skill and survey.
+    kept = shared if len(moving) < 2 else ()
+    for block in (*invariant, *kept, content[min(first_parts or len(content), len(content)) - 1]):
         block["cache_control"] = first
     for message in moving:
         message["content"][-1]["cache_control"] = _SHORT

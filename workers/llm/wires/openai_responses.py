@@ -120,7 +120,7 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
         "stream": True,
         "store": False,
         "include": ["reasoning.encrypted_content"],
-        "prompt_cache_key": conversation_key(instructions, tools, items[0]),
+        "prompt_cache_key": conversation_key(instructions, tools, items[int(request.shares_first)]),
     } | {name: value for name, value in optional.items() if value}
 
 

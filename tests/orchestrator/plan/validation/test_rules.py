@@ -121,6 +121,17 @@ def test_a_file_that_the_description_names_may_be_written_or_is_read() -> None:
     assert found(task("a", description=text, context=["src/inventory/catalog.py:1-20"])) == []
 
 
+def test_a_file_that_probably_changes_too_is_asked_about_unless_a_task_may_write_it() -> None:
+    path = "src/inventory/catalog.py"
+    one, likely = task("a", files=["README.md"]), {"a": [(path, 0.7), ("CHANGELOG.md", 0.69)]}
+    (fault,) = faults_of(one, likely=likely)
+    assert (fault.rule, fault.level, fault.line) == ("likely-outside", "warning", 5)
+    assert f"very likely changes '{path}' (70%), too" in fault.sentence and "CHANGELOG" not in fault.sentence
+    assert found(task("a", files=["README.md"], reads=[path]), likely=likely) == []
+    assert found(one + task("b", files=[path]), likely=likely) == []
+    assert found(task("a", files=[], acceptance=[]), likely=likely) == []
+
+
 def test_a_task_of_a_model_writes_few_files() -> None:
     assert found(task("a", files=["src/**", "tests/**"])) == ["5 many-files?"]
     assert found(task("a", files=["src/**"])) == []
@@ -258,6 +269,8 @@ def test_a_skill_and_a_model_are_known() -> None:
     modelled = task("a", agent="{builtin: {models: {plan: gpt-9}}}")
     assert found(modelled, models=frozenset(["sonnet"])) == ["5 unknown-model"]
     assert found(modelled, models=None) == []
+    (fault,) = faults_of(task("a", agent="{builtin: {workflow: bild}}"), workflows={"a": "there is none"})
+    assert (fault.rule, fault.sentence) == ("unfit-workflow", "task 'a' cannot have its workflow: there is none")
 
 
 def test_each_requirement_has_a_task_and_each_task_a_requirement() -> None:

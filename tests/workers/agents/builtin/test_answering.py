@@ -77,7 +77,7 @@ def test_a_second_call_mends_a_refused_form_and_there_is_no_third(host: Host, se
     assert len(stubborn.seen) == 2
     assert (done.outcome, done.report) == ("agent_failed", None)
     assert done.detail == (
-        "its two calls brought no report; to the last: "
+        "its two calls brought nothing that counts; to the last: "
         "the report is not accepted: 'a.py' has 2 lines, and no lines 1 to 3"
     )
 

@@ -35,7 +35,7 @@ TRIED_AGAIN: dict[str, tuple[Fault, str]] = {
 TOLD: dict[str, tuple[Say, str]] = {
     "malformed arguments": (MALFORMED, "not one JSON object"),
     "an unknown tool": (Say(calls=[("teleport", {"to": "x"})]), "no tool is called 'teleport'"),
-    "a missing argument": (Say(calls=[("write_file", {"path": "a"})]), "content: Field required"),
+    "a missing argument": (Say(calls=[("write_file", {"path": "a"})]), "the call lacks the key 'content'"),
     "cut off inside a call": (
         replace(MAX_TOKENS_IN_CALL, usage=Tokens(input=99, output=4000)),
         "not run: the answer was cut off",

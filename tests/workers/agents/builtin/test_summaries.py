@@ -11,9 +11,7 @@ from vendors.answers import EMPTY, Answer, Body, Fault, Say, Seen, Tokens, Wire
 from vendors.asking import WIRES, provider
 from vendors.server import VendorServer
 
-from forgepool.workers.agents.briefing.card_sections import TaskCard
 from forgepool.workers.agents.builtin.models import SummaryAsker, SummaryModel, TableModels
-from forgepool.workers.agents.builtin.prompts import TaskWords
 from forgepool.workers.context.edits.state import Profile, SummaryQuestion
 from forgepool.workers.context.profiles.comparators import Compact
 from forgepool.workers.context.profiles.pace import Pace
@@ -75,9 +73,8 @@ class Ground:
 
     @property
     def models(self) -> TableModels:
-        agent, words = BuiltinAgent(), TaskWords(card=TaskCard())
         table = read_table(self.settings.models_file)
-        return TableModels(order=ORDER, agent=agent, table=table, words=words, settings=self.settings)
+        return TableModels(order=ORDER, agent=BuiltinAgent(), table=table, settings=self.settings)
 
     @property
     def asker(self) -> SummaryAsker:

@@ -67,7 +67,7 @@ def test_dispatch_rests_with_the_next_number(use: Use) -> None:
 def test_a_task_without_forty_characters_of_objective_and_notes_is_refused(use: Use, key: str) -> None:
     answer = use("dispatch", tasks=[{**TASK, key: "fix it"}])
     assert (answer.is_error, answer.ends) == (True, None)
-    assert f"tasks.0.{key}" in answer.text and "at least 40 characters" in answer.text
+    assert f"'{key}' of task '{TASK['id']}' must have at least 40 characters, has 6" in answer.text
 
 
 def test_a_task_with_an_unknown_skill_is_refused(use: Use) -> None:

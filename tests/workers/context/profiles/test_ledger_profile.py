@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from led import CARD, Did, Led, code, edited, ran, read, wrote
 
 from forgepool.workers.context.edits.ledger import lines
-from forgepool.workers.context.edits.masks import FILES_TITLE
+from forgepool.workers.context.edits.masks import FILES_TITLE, SURVEY_TITLE
 from forgepool.workers.context.edits.state import Cause
 from forgepool.workers.context.profiles.ledger import KEEPS, Keep, LedgerProfile, variant
 from forgepool.workers.context.transcript.edit import Edit
@@ -417,6 +417,10 @@ def test_the_texts_of_files_behind_the_plan_are_not_shown_any_longer_than_they_a
     grown(led, 4, 100)
     led.ask("cold")
     assert led.view.shown[0].parts == (Text(text=CARD), Text(text="the plan"))
+    surveyed = hot_led(card=(SURVEY_TITLE, CARD, "the plan", f"{FILES_TITLE}\n" + "texts " * 5_000), planned=("p",))
+    grown(surveyed, 4, 100)
+    surveyed.ask("cold")
+    assert surveyed.view.shown[0].parts == (Text(text=SURVEY_TITLE), Text(text=CARD), Text(text="the plan"))
     moved = hot_led(
         card=(CARD, "the plan", FILES_TITLE, "[the harness] The worktree is elsewhere now."), planned=("p",)
     )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
+from forgepool.workers.context.edits.masks import SURVEY_TITLE
 from forgepool.workers.context.edits.state import (
     Cause,
     ContextState,
@@ -459,6 +460,12 @@ def test_a_fork_is_as_large_as_what_it_carries() -> None:
         sizes.append(sum(len(turn.text) for turn in opening))
     assert sizes[0] == sizes[1]
     assert fork_history(Talk().state(), "", "") == ()
+
+
+def test_a_new_conversation_begins_with_the_survey_and_the_card() -> None:
+    found = talk(read("a.py", 500))
+    found.turns[0] = user(Text(text=f"{SURVEY_TITLE}\n"), Text(text="The card."), Text(text="hints"))
+    assert fork_history(found.state(), "", "1. Do it.")[0] == user(*found.turns[0].parts[:2])
 
 
 def test_without_a_plan_nothing_forks() -> None:

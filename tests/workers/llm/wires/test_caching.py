@@ -135,6 +135,27 @@ def test_another_task_with_the_same_skill_finds_the_skill_too() -> None:
     assert second.written_tokens + second.fresh_tokens < 100
 
 
+@pytest.mark.parametrize("wire", WIRES)
+def test_another_task_finds_the_survey_that_both_begin_with(wire: Wire) -> None:
+    """The whole survey is read by the second task's first request, and no request has a mark too many."""
+    survey = Text(text="## Survey of the repository. " * 2_000)
+    with VendorServer(_brain) as server:
+        asked = provider(wire, server)
+        reads, keys = [], []
+        for task in ("one", "another"):
+            said = [user(survey, Text(text=task))]
+            for number in range(4):
+                turn = asked.ask(request(*said, shares_first=True), stop=never)
+                reads += [] if number else [turn.usage]
+                said += [turn, reply(turn)]
+            keys.append(server.seen[-1].body.get("prompt_cache_key"))
+    assert server.invalid == []
+    assert reads[0].cached_tokens == 0
+    assert reads[1].cached_tokens > len(survey.text) // 4
+    assert reads[1].input_tokens - reads[1].cached_tokens < 100
+    assert wire != "openai-responses" or keys[0] != keys[1], "one key would send all tasks to one machine"
+
+
 def test_openai_reports_what_it_found_by_itself() -> None:
     """Its caches need no marks, and the usage still reports what they held."""
     for wire in WIRES[1:]:

@@ -65,8 +65,8 @@ def test_a_plan_that_has_to_wait_ends_the_conversation(end: Use) -> None:
     [
         ({"plan": "x", "files_to_modify": ["../x"]}, "../x: lies outside the worktree"),
         ({"plan": "x", "files_to_modify": [".git/config"]}, "is git's own"),
-        ({"plan": "x"}, "files_to_modify: Field required"),
-        ({"plan": "", "files_to_modify": ["a"]}, "plan: String should have at least 1 character"),
+        ({"plan": "x"}, "the call lacks the key 'files_to_modify'"),
+        ({"plan": "", "files_to_modify": ["a"]}, "'plan' must not be empty"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_told_so(end: Use, arguments: dict[str, JsonValue], told: str) -> None:
