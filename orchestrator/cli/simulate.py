@@ -14,7 +14,7 @@ from forgepool.orchestrator.cli.run.options import cores_beside_workers, trials_
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run.hub import Hub, open_hub, read_plan, wants_reviews
-from forgepool.orchestrator.run.run_folder import learn_durations
+from forgepool.orchestrator.run.run_folder import learn_from_runs
 from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Wanted, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
 from forgepool.workers.schema.settings import Settings
@@ -124,7 +124,7 @@ def forecast_plan(plan: Path, repo: str, wanted: Wanted, settings: Settings, *, 
 
 def play_plan(read: Plan, hub: Hub, wanted: Wanted, settings: Settings, *, fewer: bool = True) -> PlanForecast:
     """Play a plan that has been read, as `forecast_plan` does."""
-    course = PlanIndex(read, learn_durations(settings, read))
+    course = learn_from_runs(settings, read)
     fitted = fit(settings, read)
     based = grounds(course, wanted, fitted, reviewed=wants_reviews(hub.mirror, hub.tip_for(read)))
     if fewer:

@@ -12,22 +12,21 @@ from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_t
 from forgepool.orchestrator.decisions.lead.review import find_due, give_up_unheld
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
-from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
-from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
-from forgepool.orchestrator.decisions.requests import restore_approved
-from forgepool.orchestrator.decisions.reviews import post_merge, task_reviews
-from forgepool.orchestrator.decisions.reviews.post_merge import halt_for_base
-from forgepool.orchestrator.decisions.start_orders import (
+from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget
+from forgepool.orchestrator.decisions.orders.start_orders import (
     Hosts,
     next_orders,
-    out_of_budget,
-    park_for_budget,
     places_of,
     stop_for_hosts,
     tell_lacking,
 )
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.queue.delegation import delegate_queued, settle_replies
+from forgepool.orchestrator.decisions.queue.intake import back_in_line, withdrawn
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_work, stop_asking
+from forgepool.orchestrator.decisions.requests import reopen_for_budget, restore_approved
+from forgepool.orchestrator.decisions.reviews import post_merge, task_reviews
+from forgepool.orchestrator.decisions.reviews.post_merge import halt_for_base
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
@@ -150,6 +149,8 @@ def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Se
         or restore_approved(course, state)
         or admit_candidates(course, state)
         or answer_ask(course, state)
+        or answer_money(course, state)
+        or reopen_for_budget(course, state)
         or _blocked(course, state)
         or out_of_budget(course, state)
         or task_reviews.out_of_budget_for_review(course, state)
@@ -201,8 +202,8 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
         # Nobody asks: something of the host's is wrong, and no answer would mend it.
         wrong = result.detail or "the agent cannot go on, and does not say why"
         return TaskParked(task=task.id, question=f"{wrong}; mend it, then: forgepool retry {state.run} {task.id}")
-    if (parked := park_for_budget(course, state, task, result)) is not None:
-        return parked
+    if (waits := await_budget(course, state, task, result)) is not None:
+        return waits
     planned = course.tasks[task.id]
     # A reviewer answers criteria, and none looks at a task that changes nothing.
     may_idle = (result.nothing_to_do and not planned.criteria) or planned.unchanged == "ok"

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_check
 from forgepool.orchestrator.decisions.reviews import post_merge
 from forgepool.orchestrator.decisions.reviews.post_merge import next_base
-from forgepool.orchestrator.decisions.start_orders import token
 from forgepool.orchestrator.journal.events import (
     CarDissolved,
     CheckCancelled,

@@ -2,7 +2,8 @@
 A plan as decisions see it: indexed once, asked often.
 """
 
-from collections.abc import Mapping, Set
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import ClassVar, Literal
@@ -10,7 +11,7 @@ from typing import ClassVar, Literal
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
 from forgepool.orchestrator.plan.addition import grow_plan
-from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Reservation, keep_apart
+from forgepool.orchestrator.plan.budget import DEFAULT_TURNS, DEFAULT_USD, Budget, BudgetLedger, Reservation, Use
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
@@ -22,7 +23,16 @@ from forgepool.orchestrator.state.task import IN_FLIGHT, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
-from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent
+from forgepool.workers.schema.orders import (
+    AcpAgent,
+    AgentSpec,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    Limits,
+    ScriptedAgent,
+    Spent,
+)
 
 _FIRST = 10**9
 """The priority of a lead's orders and of a survey's, above any that a plan would give."""
@@ -38,6 +48,8 @@ class PlanIndex:
     plan: Plan
     learned_s: Mapping[str, float]
     """Seconds tasks took in earlier runs of this plan, where the plan itself says nothing."""
+    learned_use: Mapping[str, Sequence[Spent]] = field(default_factory=dict, kw_only=True)
+    """The use of finished tasks of earlier runs, by kind of work."""
     lanes: Lanes = field(default=ONE_LANE, kw_only=True)
     """Which checks of the target a change can turn red."""
 
@@ -67,6 +79,18 @@ class PlanIndex:
         return frozenset(
             task.id for task in self.plan.tasks if isinstance(task.agent, BuiltinAgent | CliAgent | AcpAgent)
         )
+
+    def limits(self, task: str) -> Limits:
+        """
+        Return the limits of an attempt at the task: its own and, for a paid model, the defaults. A lead has no
+        defaults, since its one conversation lasts as long as the run.
+        """
+        own = self.tasks[task].limits
+        if task not in self.paid or task == self.lead:
+            return own
+        usd, turns = own.cost_usd, own.turns
+        defaults = {"cost_usd": DEFAULT_USD if usd is None else usd, "turns": DEFAULT_TURNS if turns is None else turns}
+        return own.model_copy(update=defaults)
 
     @cached_property
     def reviewed(self) -> frozenset[str]:
@@ -196,6 +220,47 @@ class PlanIndex:
         if lead is None or lead.phase in TERMINAL:
             return Reservation()
         return keep_apart(self.budget(state), lead.uses.values())
+
+
+_KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
+
+
+def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
+    """
+    Return what is kept apart for a lead with these uses, so that it can always write its brief.
+
+    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls,
+    as far as their use is known, and at most a quarter of the cap.
+    """
+    every = list(uses)
+    usd = _kept(cap.usd, sum(use.counted_usd for use in every), every, lambda spent: spent.cost_usd)
+    tokens = _kept(cap.tokens, sum(use.counted_tokens for use in every), every, lambda spent: spent.tokens)
+    return Reservation(usd=usd, tokens=None if tokens is None else math.ceil(tokens))
+
+
+def _kept(
+    cap: float | None, counted: float, uses: Iterable[Use], kind: Callable[[Spent], float | None]
+) -> float | None:
+    if cap is None:
+        return None
+    known = [(amount, use.own.turns) for use in uses if use.own is not None and (amount := kind(use.own)) is not None]
+    turns = sum(each for _, each in known)
+    calls = _KEPT_CALLS * sum(amount for amount, _ in known) / turns if turns else 0.0
+    return min(max(_KEPT_SHARE * cap - counted, calls), _KEPT_MOST * cap)
+
+
+def describe_work(task: Task) -> str:
+    """Return the kind of a task's work, its type and agent: tasks of one kind are expected to cost alike."""
+    agent: AgentSpec = task.agent
+    match agent:
+        case BuiltinAgent(model=model):
+            return f"{task.type} {model or ''}"
+        case CliAgent(program=program, model=model):
+            return f"{task.type} {program} {model or ''}"
+        case AcpAgent(run=run):
+            return f"{task.type} {run}"
+        case _:
+            return task.type
 
 
 @lru_cache(maxsize=4096)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from forgepool.orchestrator.decisions.orders.money import can_pay
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_rejection
 from forgepool.orchestrator.decisions.reviews import post_merge
+from forgepool.orchestrator.decisions.reviews.task_reviews import can_pay_review
 from forgepool.orchestrator.journal.events import (
     BudgetSet,
     CandidateRestored,
@@ -27,6 +29,7 @@ from forgepool.orchestrator.plan.addition import MOST_BY_LEAD, MOST_BY_PERSON, c
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.steps.task_steps import stands
 from forgepool.orchestrator.state.task import IN_FLIGHT, RETRIABLE, TERMINAL, Phase, TaskState
 from forgepool.workers.schema.orders import Reply
 
@@ -223,10 +226,24 @@ def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool
 
 def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Event]:
     """Another budget for the run; what had stopped for want of one goes on where it was."""
-    stopped = [task.id for task in state.in_phase("needs_human") if task.parked_for == "budget"]
-    chosen = with_blocked(course, state, set(stopped))
-    reopened = [TaskRetried(task=task.id, afresh=False) for task in course.plan.tasks if task.id in chosen]
-    return [BudgetSet(budget=budget), *reopened]
+    return [BudgetSet(budget=budget), *_reopened(course, state, _find_parked_for_budget(state))]
+
+
+def reopen_for_budget(course: PlanIndex, state: RunState) -> list[TaskRetried]:
+    """Reopen what had stopped for want of budget, where enough has come back for it since."""
+    stopped = _find_parked_for_budget(state)
+    enough = [task for task in stopped if (can_pay_review if stands(task) else can_pay)(course, state, task)]
+    return _reopened(course, state, enough)
+
+
+def _find_parked_for_budget(state: RunState) -> list[TaskState]:
+    return [task for task in state.in_phase("needs_human") if task.parked_for == "budget"]
+
+
+def _reopened(course: PlanIndex, state: RunState, stopped: Sequence[TaskState]) -> list[TaskRetried]:
+    """Let tasks go on where they were, with those that were blocked for want of them."""
+    chosen = with_blocked(course, state, {task.id for task in stopped}) if stopped else set()
+    return [TaskRetried(task=task.id, afresh=False) for task in course.plan.tasks if task.id in chosen]
 
 
 def _answered(course: PlanIndex, state: RunState, request: PersonRequest) -> Iterator[Event]:

@@ -5,6 +5,7 @@ Every answer is told by id and token: one given to an earlier sending of the sam
 """
 
 from forgepool.orchestrator.decisions.locks import beyond
+from forgepool.orchestrator.decisions.orders.purse import ROUNDED_USD
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import describe_red_target, landings_of
 from forgepool.orchestrator.decisions.reviews.task_reviews import park_unapproved
@@ -16,6 +17,7 @@ from forgepool.orchestrator.journal.events import (
     GateHalted,
     LandingAnswered,
     MessageTaken,
+    MoneyAsked,
     OrderAnswered,
     PathsAsked,
     ReviewAnswered,
@@ -23,6 +25,7 @@ from forgepool.orchestrator.journal.events import (
     WaveReviewAnswered,
     WorkKept,
 )
+from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.readiness import ready
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding, TaskState
@@ -33,30 +36,13 @@ from forgepool.workers.queue import replies
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = (
-    MessageStarted
-    | replies.PathRequest
-    | replies.WorkNote
-    | ContextTold
-    | WorkResult
-    | Doubt
-    | CheckResult
-    | Review
-    | Landing
-)
+OrderNote = MessageStarted | replies.PathRequest | replies.WorkNote | replies.MoneyRequest | ContextTold
+Answer = OrderNote | WorkResult | Doubt | CheckResult | Review | Landing
 
 
 def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:
     """Return the events of an answer; none for one that comes too late, twice, or unasked."""
     match answer:
-        case MessageStarted():
-            return _taken(state, answer)
-        case replies.PathRequest():
-            return _asked(course, state, answer)
-        case replies.WorkNote():
-            return _kept(state, answer)
-        case ContextTold():
-            return _rebuilt(state, answer)
         case WorkResult():
             return _worked(course, state, answer)
         case Doubt():
@@ -67,6 +53,22 @@ def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[E
             return _reviewed(state, answer)
         case Landing():
             return _landed(course, state, answer)
+        case _:
+            return _noted(course, state, answer)
+
+
+def _noted(course: PlanIndex, state: RunState, note: OrderNote) -> list[Event]:
+    match note:
+        case MessageStarted():
+            return _taken(state, note)
+        case replies.PathRequest():
+            return _asked(course, state, note)
+        case replies.WorkNote():
+            return _kept(state, note)
+        case replies.MoneyRequest():
+            return _asked_for_money(state, note)
+        case ContextTold():
+            return _rebuilt(state, note)
 
 
 def _rebuilt(state: RunState, note: ContextTold) -> list[Event]:
@@ -93,7 +95,7 @@ def _taken(state: RunState, note: MessageStarted) -> list[Event]:
     return [MessageTaken(message_id=note.message_id, host=note.host, pid=note.pid)]
 
 
-def find_asking_task(state: RunState, question: replies.PathRequest) -> TaskState | None:
+def find_asking_task(state: RunState, question: replies.PathRequest | replies.MoneyRequest) -> TaskState | None:
     """The task whose attempt under way asks this; None for one that is over."""
     task = state.task_of(question.order_id)
     return task if task is not None and task.message and task.message.token == question.token else None
@@ -109,6 +111,33 @@ def _asked(course: PlanIndex, state: RunState, question: replies.PathRequest) ->
     if question.number in task.asks:
         return []
     return [PathsAsked(task=task.id, attempt=task.attempt, number=question.number, paths=question.paths)]
+
+
+def _asked_for_money(state: RunState, request: replies.MoneyRequest) -> list[Event]:
+    """Nothing, where it has more than it knows of already, and where the same is asked for."""
+    task = find_asking_task(state, request)
+    if task is None or knows_less(task, request) or is_asked(task, request):
+        return []
+    known = task.money
+    usd, tokens = (0.0, 0) if known is None else (known.usd, known.tokens)
+    asked = {"kinds": request.kinds, "usd": max(request.needs_usd, usd), "tokens": max(request.needs_tokens, tokens)}
+    return [MoneyAsked(task=task.id, attempt=task.attempt, **asked)]
+
+
+def knows_less(task: TaskState, request: replies.MoneyRequest) -> bool:
+    """Tell whether the attempt's limits are larger than it knows, since an answer was lost."""
+    use = task.uses.get(task.attempt, Use())
+    usd = use.limit_usd is not None and request.has_usd is not None and use.limit_usd > request.has_usd + ROUNDED_USD
+    tokens = use.limit_tokens is not None and request.has_tokens is not None and use.limit_tokens > request.has_tokens
+    return usd or tokens
+
+
+def is_asked(task: TaskState, request: replies.MoneyRequest) -> bool:
+    """Tell whether it has asked for as much already."""
+    ask = task.money
+    if ask is None or not set(request.kinds) <= set(ask.kinds):
+        return False
+    return request.needs_usd <= ask.usd and request.needs_tokens <= ask.tokens
 
 
 def _worked(course: PlanIndex, state: RunState, result: WorkResult) -> list[Event]:

@@ -59,6 +59,7 @@ from forgepool.orchestrator.journal.run_events import (
     WorkersMissing,
 )
 from forgepool.orchestrator.journal.task_events import (
+    BudgetAwaited,
     CandidateRestored,
     ContextRebuilt,
     LeadReplied,
@@ -66,6 +67,9 @@ from forgepool.orchestrator.journal.task_events import (
     LockExtended,
     MessageLost,
     MessageTaken,
+    MoneyAsked,
+    MoneyGranted,
+    MoneyQueued,
     OrderAnswered,
     OrderSent,
     ParkedFor,
@@ -97,6 +101,7 @@ from forgepool.orchestrator.journal.task_events import (
 
 __all__ = [
     "EVENT",
+    "BudgetAwaited",
     "BudgetSet",
     "CandidateRestored",
     "CarDissolved",
@@ -134,6 +139,9 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "MoneyAsked",
+    "MoneyGranted",
+    "MoneyQueued",
     "OrderAnswered",
     "OrderEvent",
     "OrderSent",
@@ -208,6 +216,9 @@ OrderEvent = (
     | LockExtended
     | MessageLost
     | MessageTaken
+    | MoneyAsked
+    | MoneyGranted
+    | MoneyQueued
     | OrderAnswered
     | OrderSent
     | PathsAsked
@@ -218,7 +229,8 @@ OrderEvent = (
     | WorkKept
 )
 TaskEvent = (
-    LeadReplied
+    BudgetAwaited
+    | LeadReplied
     | LeadSpoken
     | CandidateRestored
     | ReviewAnswered

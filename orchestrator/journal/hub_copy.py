@@ -345,6 +345,8 @@ def _reserves(event: Event) -> bool:
     match event:
         case e.OrderSent() | e.ReviewSent() | e.WaveReviewSent():
             return (event.reserved_usd, event.reserved_tokens) != (None, None)
+        case e.MoneyGranted():
+            return True
         case _:
             return False
 

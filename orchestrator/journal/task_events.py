@@ -6,7 +6,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.orders import LimitKind, Message, ReasonPack, Reply, WorkResult
 from forgepool.workers.schema.reports import LeadReply, Report
 
 
@@ -137,6 +137,45 @@ class PathsRefused(Message):
     attempt: int
     why: str
     number: int | None = None
+
+
+class MoneyAsked(Message):
+    """An attempt under way needs a larger part of the run's budget. A later one of its requests replaces this."""
+
+    kind: Literal["money.asked"] = "money.asked"
+    task: str
+    attempt: int
+    kinds: tuple[LimitKind, ...]
+    usd: float = 0.0
+    """The least that its next call needs beyond its limits; 0 where it can still go on."""
+    tokens: int = 0
+
+
+class MoneyGranted(Message):
+    """Its reservation is larger from now on; journaled before the attempt is told so."""
+
+    kind: Literal["money.granted"] = "money.granted"
+    task: str
+    attempt: int
+    reserved_usd: float | None = None
+    """Its whole reservation now, as in `order.sent`."""
+    reserved_tokens: int | None = None
+
+
+class MoneyQueued(Message):
+    """Too little of the budget is left for it; it gets what comes back before anything new starts."""
+
+    kind: Literal["money.queued"] = "money.queued"
+    task: str
+    attempt: int
+
+
+class BudgetAwaited(Message):
+    """An attempt has used its part of the run's budget; the task goes on from it when there is more."""
+
+    kind: Literal["budget.awaited"] = "budget.awaited"
+    task: str
+    attempt: int
 
 
 class LockExtended(Message):

@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.plan.budget import DEFAULT_USD
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.messages.answers import CheckResult
@@ -214,3 +216,13 @@ def _is_missing(path: str, files: frozenset[str]) -> bool:
     parts = path.split("/")
     made = any(part.startswith(".") or part == "node_modules" for part in parts)
     return not path.startswith("/") and not made and path not in files
+
+
+def warn_uncapped(plan: Plan) -> str | None:
+    """Return a sentence about a plan whose models may cost any amount; None where it has a cap or pays for nothing."""
+    if plan.budget.capped or not PlanIndex(plan, {}).paid:
+        return None
+    return (
+        f"plan {plan.name} calls models and has no budget: each attempt may cost {DEFAULT_USD:g} USD or its own "
+        "limit, and nothing limits the sum; cap it with --budget-usd USD, or with `budget` in the plan"
+    )

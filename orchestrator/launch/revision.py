@@ -1,5 +1,7 @@
 """
-Gives a run a corrected plan: decides which tasks keep their outcome, which restart, and which changes come too late.
+Gives a run another budget, or a corrected plan.
+
+It decides which tasks keep their outcome, which restart, and which changes come too late.
 
 The new plan is written into the run's folder beside the first; the event that names it is journaled afterwards.
 """
@@ -7,11 +9,15 @@ The new plan is written into the run's folder beside the first; the event that n
 import os
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.requests import with_blocked
+from forgepool.orchestrator.decisions.requests import with_blocked, with_budget
 from forgepool.orchestrator.journal.events import Event, PlanRevised
+from forgepool.orchestrator.journal.store import JournalBusy
 from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.plan.addition import check_growth
+from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
@@ -152,3 +158,39 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())  # the journal is about to name it
+
+
+def read_cap(before: Budget, usd: float | None, tokens: int | None) -> Budget:
+    """Return a budget with these caps; a kind that is not given stays. Raises CannotRun."""
+    try:
+        return Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
+    except ValidationError as wrong:
+        raise CannotRun(f"--budget-usd {usd:g} is not a budget; give an amount in dollars, such as 20") from wrong
+
+
+def set_budget(kept: KeptRun, usd: float | None, tokens: int | None) -> list[Event]:
+    """
+    Journal a new budget, never below what is spent or reserved. Return the events.
+
+    Raises:
+        CannotRun: the run is under way, or the budget is too small.
+    """
+    run = kept.options.run
+
+    def decide(state: RunState) -> list[Event]:
+        cap, ledger = read_cap(kept.course.budget(state), usd, tokens), kept.course.ledger(state)
+        for kind in ledger.above(cap):
+            used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
+            raise CannotRun(f"--budget-{kind} is less than the {used} that run {run} has spent or reserved; give more")
+        return with_budget(kept.course, state, cap)
+
+    try:
+        return kept.amend(decide)[1]
+    except JournalBusy as busy:
+        wanted = ("" if usd is None else f" --budget-usd {usd:g}") + (
+            "" if tokens is None else f" --budget-tokens {tokens}"
+        )
+        raise CannotRun(
+            f"run {run} is under way, so its budget cannot be changed; "
+            f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
+        ) from busy

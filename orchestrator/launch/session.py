@@ -12,7 +12,6 @@ from pathlib import Path
 
 import structlog
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
@@ -23,7 +22,7 @@ from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.journal.surveys import find_survey
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking, refuse_unready
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
@@ -39,7 +38,7 @@ from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, ta
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.run.recovery import find_already_there
-from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_durations
+from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_from_runs
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
@@ -92,8 +91,8 @@ def start_run(
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
-    if not gate and (unseen := unreviewable(plan, settings)) is not None:
-        warn(unseen)
+    for sentence in filter(None, (None if gate else unreviewable(plan, settings), warn_uncapped(plan))):
+        warn(sentence)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
     options = RunOptions(
@@ -287,7 +286,7 @@ def _go(
         with transport(settings, kept.folder / "logs", seed=seed, **slots) as (url, parts):
             link = Link(connect(url), kept.options.run, settings.lease_ttl_s)
             loop = (ThroughLoop if state.gate else Loop)(
-                course=PlanIndex(kept.plan, learn_durations(settings, kept.plan)).grow_with(state),
+                course=learn_from_runs(settings, kept.plan).grow_with(state),
                 state=state,
                 journal=journal,
                 folder=kept.folder,

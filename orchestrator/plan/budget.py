@@ -14,11 +14,14 @@ way is not in it, and the vendor's charge for a call that died with its worker i
 largest turn so far, at least a twentieth of the reservation, and a quarter where no turn is known. Where the hub was
 not asked, or has no transcript, the whole reservation stays counted.
 
-A task with limits of its own reserves these. Any other reserves a fair share of the rest: as if every useful slot
-reserved as much, and one more slot, kept in hand for attempts that must be resumed. A share is at least a twentieth of
-the cap. When the wish does not fit, the task waits for what the orders under way will not have used; when none is under
-way, it takes the rest. A twentieth of the cap, or the task's own limit if that is less, is the least worth starting
-with: below it the budget counts as used.
+A task reserves its expected use, which is that of earlier tasks like it, else its own limits. Any other reserves a fair
+share of the rest: as if every useful slot reserved as much, and one more slot, kept in hand for attempts that need
+more. A share is at least a twentieth of the cap. When the wish does not fit, the task waits for what the orders under
+way will not have used; when none is under way, it takes the rest. A twentieth of the cap, or the task's own limit if
+that is less, is the least worth starting with: below it the budget counts as used.
+
+An attempt under way may ask for more before its part is used. A grant is a larger reservation, so all of this holds of
+it too.
 """
 
 import math
@@ -28,12 +31,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from forgepool.workers.schema.orders import Limits, Message, Spent, add_spent
+from forgepool.workers.schema.orders import LimitKind, Limits, Message, Spent, add_spent
 
 _LEAST_SHARE = 20
 """The least share is the cap divided by this."""
 _MICRO = 1_000_000
-_NOTHING = Spent()
+_NOTHING, _NO_LIMITS = Spent(), Limits()
+DEFAULT_TURNS, DEFAULT_USD = 150, 10.0
+"""The limits of an attempt by a model where its task has none of that kind."""
 _TURN_SHARE, _FIRST_TURN_SHARE = 0.05, 0.25
 """The least part of a lost attempt's reservation that counts for its turn under way, with and without earlier turns."""
 
@@ -47,6 +52,19 @@ class Budget(Message):
     @property
     def capped(self) -> bool:
         return self.usd is not None or self.tokens is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyAsk:
+    """The request of an attempt under way for a larger part of the budget."""
+
+    kinds: tuple[LimitKind, ...]
+    usd: float = 0.0
+    """The least that its next call needs; 0 where it can still go on."""
+    tokens: int = 0
+    at: float
+    queued: bool = False
+    """The budget had too little left; the attempt gets what comes back."""
 
 
 class SeenUse(Message):
@@ -211,9 +229,6 @@ class Reservation:
     tokens: int | None = None
 
 
-Kind = Literal["usd", "tokens"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLedger:
     """The cap, and the usage and reservations that count against it."""
@@ -246,18 +261,37 @@ class BudgetLedger:
         return None if self.cap.tokens is None else max(0, self.cap.tokens - self.tokens)
 
     def reserve(
-        self, limits: Limits, *, useful: int, last: bool, before: Use | None = None, carried: Spent = _NOTHING
-    ) -> Reservation | None:
+        self,
+        limits: Limits,
+        *,
+        useful: int,
+        last: bool,
+        before: Use | None = None,
+        carried: Spent = _NOTHING,
+        most: Limits = _NO_LIMITS,
+        least: "Reservation | None" = None,
+    ) -> "Reservation | None":
         """
         Return an order's reservation, or None where it does not fit.
 
-        `useful` is the number of slots that could take orders like it. `last` says that no order is under way whose
-        reservation could come back. `before` is the use of the attempt that it resumes, if any: the rest of that one's
-        reservation is the least wish. The usage `carried` over counts within the order's own limits.
+        `limits` are its wish, the usage `carried` over included. `useful` is the number of slots that could take orders
+        like it. `last` says that no order is under way whose reservation could come back. `before` is the use of the
+        attempt that it resumes, if any: the rest of that one's reservation is the least wish. `most` limits a share,
+        and less than `least` is not worth starting with.
         """
-        own, rest = left_of(limits, carried), _rest(before)
-        usd = _part(self.cap.usd, self.left_usd, own.usd, rest.usd, useful=useful, last=last)
-        tokens = _part(self.cap.tokens, self.left_tokens, own.tokens, rest.tokens, useful=useful, last=last)
+        own, rest, top = left_of(limits, carried), _rest(before), left_of(most, carried)
+        floor = least or Reservation()
+        usd = _part(self.cap.usd, self.left_usd, own.usd, rest.usd, top.usd, floor.usd, useful=useful, last=last)
+        tokens = _part(
+            self.cap.tokens,
+            self.left_tokens,
+            own.tokens,
+            rest.tokens,
+            top.tokens,
+            floor.tokens,
+            useful=useful,
+            last=last,
+        )
         if isinstance(usd, str) or isinstance(tokens, str):
             return None
         return Reservation(
@@ -268,12 +302,19 @@ class BudgetLedger:
     def with_reserved(self, reserved: Reservation) -> "BudgetLedger":
         return replace(self, usd=self.usd + (reserved.usd or 0.0), tokens=self.tokens + (reserved.tokens or 0))
 
-    def find_used_up(self, limits: Limits, carried: Spent = _NOTHING) -> Kind | None:
+    def find_used_up(
+        self,
+        limits: Limits,
+        carried: Spent = _NOTHING,
+        *,
+        most: Limits = _NO_LIMITS,
+        least: "Reservation | None" = None,
+    ) -> LimitKind | None:
         """Return the kind of budget that is used up for such an order; None where there is enough of both."""
-        own = left_of(limits, carried)
-        if _least(self.cap.usd, own.usd) > _or_no_end(self.left_usd):
+        own, top, floor = left_of(limits, carried), left_of(most, carried), least or Reservation()
+        if _least(self.cap.usd, own.usd, top.usd, floor.usd) > _or_no_end(self.left_usd):
             return "usd"
-        if _least(self.cap.tokens, own.tokens) > _or_no_end(self.left_tokens):
+        if _least(self.cap.tokens, own.tokens, top.tokens, floor.tokens) > _or_no_end(self.left_tokens):
             return "tokens"
         return None
 
@@ -304,33 +345,6 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
     )
 
 
-_KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
-
-
-def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
-    """
-    Return what is kept apart for a lead with these uses, so that it can always write its brief.
-
-    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls,
-    as far as their use is known, and at most a quarter of the cap.
-    """
-    every = list(uses)
-    usd = _kept(cap.usd, sum(use.counted_usd for use in every), every, lambda spent: spent.cost_usd)
-    tokens = _kept(cap.tokens, sum(use.counted_tokens for use in every), every, lambda spent: spent.tokens)
-    return Reservation(usd=usd, tokens=None if tokens is None else math.ceil(tokens))
-
-
-def _kept(
-    cap: float | None, counted: float, uses: Iterable[Use], kind: Callable[[Spent], float | None]
-) -> float | None:
-    if cap is None:
-        return None
-    known = [(amount, use.own.turns) for use in uses if use.own is not None and (amount := kind(use.own)) is not None]
-    turns = sum(each for _, each in known)
-    calls = _KEPT_CALLS * sum(amount for amount, _ in known) / turns if turns else 0.0
-    return min(max(_KEPT_SHARE * cap - counted, calls), _KEPT_MOST * cap)
-
-
 def _rest(before: Use | None) -> Reservation:
     """Return the unused rest of an attempt's reservation."""
     use = before or Use()
@@ -342,20 +356,39 @@ def _rest(before: Use | None) -> Reservation:
 
 
 def _part(
-    cap: float | None, left: float | None, own: float | None, before: float | None, *, useful: int, last: bool
+    cap: float | None,
+    left: float | None,
+    own: float | None,
+    before: float | None,
+    most: float | None,
+    floor: float | None,
+    *,
+    useful: int,
+    last: bool,
 ) -> float | Literal["too little"] | None:
     """Return the part of one kind of budget that an order takes; None where neither cap nor own limit is set."""
     if cap is None or left is None:
         return own
     share = max(left / (max(1, useful) + 1), _whole_share(cap))
-    wish = min(own, cap) if own is not None else max(share, before or 0.0)
+    least = _least(cap, own, most, floor)
+    wish = min(own, cap) if own is not None else min(max(share, before or 0.0, least), _or_no_end(most))
     if wish <= left:
         return wish
-    return left if last and left >= _least(cap, own) else "too little"
+    return left if last and left >= least else "too little"
 
 
-def _least(cap: float | None, own: float | None) -> float:
-    return 0.0 if cap is None else min(_or_no_end(own), _whole_share(cap))
+def _least(cap: float | None, own: float | None, most: float | None, floor: float | None) -> float:
+    if cap is None:
+        return 0.0
+    return min(_or_no_end(own), _or_no_end(most), max(_whole_share(cap), floor or 0.0))
+
+
+def find_least_share(cap: Budget) -> "Reservation":
+    """Return the least that is worth starting an order with."""
+    return Reservation(
+        usd=None if cap.usd is None else _whole_share(cap.usd),
+        tokens=None if cap.tokens is None else math.ceil(_whole_share(cap.tokens)),
+    )
 
 
 def _whole_share(cap: float) -> float:

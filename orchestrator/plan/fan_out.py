@@ -20,8 +20,8 @@ from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.schema.capabilities import LABEL
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where
-from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message, Unattended
-from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
@@ -148,13 +148,12 @@ class SurveyEntry(Message):
 
 
 def _survey_alone(written: object) -> object:
-    """Expand `survey: true` to the usual survey, and `survey: false` to none."""
     return ({} if written else None) if isinstance(written, bool) else written
 
 
-WrittenSurvey = Annotated[
-    SurveyEntry | None, BeforeValidator(_survey_alone, json_schema_input_type=bool | SurveyEntry | None)
-]
+_Survey = SurveyEntry | None
+WrittenSurvey = Annotated[_Survey, BeforeValidator(_survey_alone, json_schema_input_type=bool | _Survey)]
+"""`true` is the usual survey, `false` is none."""
 
 
 def _any_agent(written: object) -> object:

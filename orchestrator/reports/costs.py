@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
+from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
@@ -208,3 +209,21 @@ def _usd(amount: float | None) -> str:
 
 def _tokens(amount: int | None) -> str:
     return f"{amount:,} tokens" if amount else ""
+
+
+def name_amounts(usd: float | None, tokens: int | None) -> str:
+    both = ("" if usd is None else f"{usd:.2f} USD", "" if tokens is None else f"{tokens:,} tokens")
+    return " and ".join(one for one in both if one)
+
+
+def describe_money(event: e.Event) -> str | None:
+    """Return what happens to an attempt's part of the budget, as a sentence."""
+    match event:
+        case e.MoneyGranted(reserved_usd=usd, reserved_tokens=tokens):
+            return f"{event.task}: its part of the budget is now {name_amounts(usd, tokens)}, as it asked"
+        case e.MoneyQueued():
+            return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
+        case e.BudgetAwaited():
+            return f"{event.task}: has used its part of the budget, and goes on when there is more"
+        case _:
+            return None

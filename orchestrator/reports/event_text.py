@@ -8,6 +8,7 @@ from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewe
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.reports.costs import describe_money, name_amounts
 from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
@@ -51,7 +52,7 @@ def _of_run(event: e.Event) -> str | None:
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
             return f"{what}: {names}; {event.why}".removesuffix("; ")
         case e.BudgetSet():
-            return f"the run's budget is {_budget(event)} now"
+            return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
         case (
             e.GateHalted()
             | e.GatePaused()
@@ -138,12 +139,6 @@ def clock(at: float, now: float) -> str:
     return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
-def _budget(event: e.BudgetSet) -> str:
-    usd = "" if event.budget.usd is None else f"{event.budget.usd:.2f} USD"
-    tokens = "" if event.budget.tokens is None else f"{event.budget.tokens:,} tokens"
-    return " and ".join(one for one in (usd, tokens) if one) or "without a cap"
-
-
 def _revision(event: e.PlanRevised) -> str:
     parts = (
         ("new", event.added),
@@ -195,7 +190,7 @@ def _of_task(event: e.Event) -> str | None:
         case e.EntryGiven() | e.EntryRecalled() | e.EntryTold():
             return _of_giving(event)
         case _:
-            return _ended(event)
+            return describe_money(event) or _ended(event)
 
 
 def _of_context(event: e.ProfileChosen | e.ContextRebuilt) -> str | None:

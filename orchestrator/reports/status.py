@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
+from forgepool.orchestrator.decisions.orders.money import short_of_budget
+from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
 from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
-from forgepool.orchestrator.decisions.start_orders import find_lack, find_tasks_held_by_base, short_of_budget
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock

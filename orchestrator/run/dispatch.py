@@ -10,6 +10,7 @@ from typing import Any
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
+from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.journal.surveys import correct_survey
@@ -40,8 +41,7 @@ from forgepool.worktrees.commits.candidate import WORK
 _SUMMARY_CHARACTERS = 4_000
 FULL_CHARACTERS = 64_000
 _ALL_CHARACTERS = 256_000
-_SUMMARY_PATHS = 100
-_FULL_PATHS = 2_000
+_SUMMARY_PATHS, _FULL_PATHS = 100, 2_000
 
 
 def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
@@ -122,7 +122,7 @@ _MOST_CLAIMED = 20_000
 def order(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool
 ) -> WorkOrder:
-    planned = course.tasks[task.id]
+    planned, limits = course.tasks[task.id], limits_of_order(course, task)
     description, earlier = correct_survey(state.survey, planned)
     return WorkOrder(
         order_id=sent.message_id,
@@ -153,7 +153,9 @@ def order(
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
         scans=_scan_terms(course, task),
-        limits=_limits(planned.limits, task),
+        limits=limits,
+        shared=find_growing(course, task),
+        priced_usd=course.limits(task.id).cost_usd if limits.cost_usd is None else None,
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
@@ -195,15 +197,11 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
     return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
 
 
-def _limits(own: Limits, task: TaskState) -> Limits:
-    """Return the task's limits, capped by the attempt's reservation and what it carries over."""
-    use = task.uses.get(task.attempt, Use())
-    return own.model_copy(
-        update={
-            "cost_usd": _less(own.cost_usd, use.limit_usd),
-            "tokens": _less(own.tokens, use.limit_tokens),
-        }
-    )
+def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
+    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
+    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
+    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
+    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
 
 
 def _less(own: float | None, reserved: float | None) -> float | None:

@@ -16,9 +16,9 @@ import structlog
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.locks import beyond
+from forgepool.orchestrator.decisions.orders.start_orders import next_orders
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
-from forgepool.orchestrator.decisions.results import find_asking_task, receive_answer
-from forgepool.orchestrator.decisions.start_orders import next_orders
+from forgepool.orchestrator.decisions.results import find_asking_task, knows_less, receive_answer
 from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import (
     Event,
@@ -46,7 +46,7 @@ from forgepool.supervisor.gate.affected_checks import TargetLanes
 from forgepool.workers.agents.briefing.task_card import report_text
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
-from forgepool.workers.queue.replies import MessageRefused, PathRequest, PathsAnswer
+from forgepool.workers.queue.replies import MessageRefused, MoneyRequest, PathRequest, PathsAnswer
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
@@ -162,6 +162,8 @@ class Loop(Sender):
                     continue
                 if isinstance(answer, PathRequest):
                     self._reply_at_once(answer)
+                if isinstance(answer, MoneyRequest):
+                    self._repeat_money(answer)
                 for event in receive_answer(self.course, self.state, answer):
                     self._note_reviewer(event)
                     try:
@@ -178,6 +180,12 @@ class Loop(Sender):
             self._reply(task, question.number)
         elif not beyond(self.course, task, question.paths):
             self.link.reply(question.order_id, question.number, PathsAnswer(verdict="granted"))
+
+    def _repeat_money(self, request: MoneyRequest) -> None:
+        """Answer one whose answer got lost."""
+        task = find_asking_task(self.state, request)
+        if task is not None and (knows_less(task, request) or (task.money is not None and task.money.queued)):
+            self._reply_money(task)
 
     def _look_after_leases(self) -> None:
         findings = self.watch.look(self.state, self.link)

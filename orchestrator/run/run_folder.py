@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from forgepool.orchestrator.decisions.plan_index import PlanIndex, gate_course
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work, gate_course
 from forgepool.orchestrator.journal.events import Event, OrderAnswered, PlanRevised, TasksAdded, TasksDropped
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read, read_kinds
 from forgepool.orchestrator.plan.addition import grow_plan
@@ -21,7 +21,7 @@ from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
-from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 
@@ -239,28 +239,46 @@ def file_digest(path: Path) -> str:
 _RUNS_LOOKED_AT = 5
 
 
-def learn_durations(settings: Settings, plan: Plan) -> dict[str, float]:
-    """Median seconds of each task's finished orders over the last five runs of plans of this name."""
+def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
+    """
+    Return the plan with what the last five runs of plans of this name tell: the median seconds of each task's finished
+    orders, and what finished tasks of each kind of work have used.
+    """
     import statistics
 
-    if all(task.duration_s is not None for task in plan.tasks):
-        return {}
-    folder = settings.home / "runs"
-    if not folder.is_dir():
-        return {}
-    # The name of a run begins with its plan's, but so do the names of runs of a plan called `<name>-more`.
-    alike = sorted(folder.glob(f"{plan.name[:40]}-*"), key=lambda path: path.stat().st_mtime)
-    earlier = [run for run in alike if _plan_name(run) == plan.name]
-    took: dict[str, list[float]] = defaultdict(list)
-    for run in earlier[-_RUNS_LOOKED_AT:]:
+    took: defaultdict[str, list[float]] = defaultdict(list)
+    used: defaultdict[str, list[Spent]] = defaultdict(list)
+    timed = all(task.duration_s is not None for task in plan.tasks)
+    for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
+            kinds = _kinds_of_work(run)
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
+                    if event.result.spent.tokens and event.task in kinds:
+                        used[kinds[event.task]].append(event.result.spent)
         except JournalUnreadable:
             continue
-    return {task: statistics.median(seconds) for task, seconds in took.items()}
+    seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
+    return PlanIndex(plan, seconds, learned_use=used)
+
+
+def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:
+    folder = settings.home / "runs"
+    if not folder.is_dir():
+        return []
+    # The name of a run begins with its plan's, but so do the names of runs of a plan called `<name>-more`.
+    alike = sorted(folder.glob(f"{plan.name[:40]}-*"), key=lambda path: path.stat().st_mtime)
+    return [run for run in alike if _plan_name(run) == plan.name][-_RUNS_LOOKED_AT:]
+
+
+def _kinds_of_work(run: Path) -> dict[str, str]:
+    """Return the kind of work of each task of a run's first plan; none for a plan that cannot be read."""
+    try:
+        return {task.id: describe_work(task) for task in read_expanded((run / "plan.json").read_text()).tasks}
+    except (OSError, ValueError, DocumentWrong):
+        return {}
 
 
 def _plan_name(run: Path) -> str | None:

@@ -10,16 +10,18 @@ from typing import Protocol
 
 import structlog
 
+from forgepool.orchestrator.decisions.orders.start_orders import places_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in
 from forgepool.orchestrator.decisions.results import message_of
-from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,
     HostMismatched,
     LandingIntended,
     MessageTaken,
+    MoneyGranted,
+    MoneyQueued,
     OrderSent,
     PathsGranted,
     PathsQueued,
@@ -32,7 +34,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.hub_copy import HubCopy
 from forgepool.orchestrator.journal.store import Journal, Recorded
-from forgepool.orchestrator.run.dispatch import send_message
+from forgepool.orchestrator.run.dispatch import limits_of_order, send_message
 from forgepool.orchestrator.run.fleet import (
     QUEUE,
     choose_gate_host,
@@ -50,7 +52,7 @@ from forgepool.orchestrator.state.task import Outstanding, TaskState
 from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, ORDERS, PROTOCOL, REVIEWS, Queue, queue_of_host
 from forgepool.workers.queue.leases import Present
-from forgepool.workers.queue.replies import PathsAnswer
+from forgepool.workers.queue.replies import MoneyAnswer, PathsAnswer
 from forgepool.worktrees.hub.mirror import Mirror
 
 log = structlog.get_logger()
@@ -179,6 +181,8 @@ class Sender:
                     self._send(owed[event.message_id], resent=False)
             elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
                 self._reply(self.state.tasks[event.task], event.number)
+            elif isinstance(event, MoneyGranted | MoneyQueued):
+                self._reply_money(self.state.tasks[event.task])
 
     def _reply(self, task: TaskState, number: int) -> None:
         """Tells an attempt what is journaled of its question."""
@@ -186,6 +190,25 @@ class Sender:
         ask, message = task.asks[number], task.message
         if ask.verdict is not None and message is not None:
             self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
+
+    def _reply_money(self, task: TaskState) -> None:
+        """Tells an attempt what is journaled of its part of the budget; a grant is in the hub's copy before."""
+        self.keep()
+        if task.message is None:
+            return
+        if self.copy is not None:
+            self.copy.push_owed()
+        limits, ask = limits_of_order(self.course, task), task.money
+        self.link.reply_money(
+            task.message.message_id,
+            MoneyAnswer(
+                verdict="granted" if ask is None else "queued",
+                usd=limits.cost_usd,
+                tokens=limits.tokens,
+                needs_usd=0.0 if ask is None else ask.usd,
+                needs_tokens=0 if ask is None else ask.tokens,
+            ),
+        )
 
     def _note_reviewer(self, event: Event) -> None:
         """Note the reviewer at work: an event may make its review needless, and it has begun to use something."""

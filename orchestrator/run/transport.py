@@ -23,7 +23,15 @@ from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies, run_presence
 from forgepool.workers.queue.broker import PROTOCOL, Queue, Redis, queue_of_host
 from forgepool.workers.queue.leases import Holder
-from forgepool.workers.queue.replies import MessageRefused, MessageStarted, PathRequest, PathsAnswer, WorkNote
+from forgepool.workers.queue.replies import (
+    MessageRefused,
+    MessageStarted,
+    MoneyAnswer,
+    MoneyRequest,
+    PathRequest,
+    PathsAnswer,
+    WorkNote,
+)
 from forgepool.workers.queue.run_presence import RunPresence
 from forgepool.workers.queue.signing import NotSigned
 from forgepool.workers.schema.orders import WorkResult
@@ -36,6 +44,7 @@ _ANSWER: TypeAdapter[Answer | MessageRefused] = TypeAdapter(
         | MessageRefused
         | PathRequest
         | WorkNote
+        | MoneyRequest
         | ContextTold
         | WorkResult
         | Doubt
@@ -122,6 +131,10 @@ class Link:
     def reply(self, order_id: str, number: int, answer: PathsAnswer) -> None:
         """Tells a running attempt whether it may touch the paths it asked for."""
         replies.reply(self.client, order_id, number, answer)
+
+    def reply_money(self, order_id: str, answer: MoneyAnswer) -> None:
+        """Tells a running attempt what it has of the budget."""
+        replies.reply_money(self.client, order_id, answer)
 
     def wish_profile(self, task: str, profile: str) -> None:
         """Tells a running attempt of the task by which profile its context is to be shown from now on."""

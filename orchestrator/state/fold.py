@@ -8,12 +8,12 @@ IllegalStep: it is refused before it is written to the journal.
 from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state import task_steps, train_steps
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.steps import budget_steps, task_steps, train_steps
+from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_order, lose_review, reopen
+from forgepool.orchestrator.state.steps.train_steps import lose_check, lose_landing, settle_phases
 from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
-from forgepool.orchestrator.state.task_steps import begin_afresh, lose_order, lose_review, reopen
-from forgepool.orchestrator.state.train_steps import lose_check, lose_landing, settle_phases
 
 
 def take_message(state: RunState, event: e.MessageTaken) -> None:
@@ -231,6 +231,8 @@ def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
             task_steps.queue_paths(state.step(event.task, "running"), event)
         case e.PathsRefused():
             task_steps.refuse_paths(state.step(event.task, "running"), event)
+        case e.MoneyAsked() | e.MoneyGranted() | e.MoneyQueued():
+            budget_steps.change_money(state.step(event.task, "running"), event, at)
         case e.LockExtended():
             task_steps.extend_lock(state.step(event.task, "candidate"), event)
         case e.ProfileChosen():
@@ -249,6 +251,8 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             task_steps.send_review(state.step(event.task, *_IN_REVIEW), event)
         case e.ReviewAnswered():
             task_steps.answer_review(state.step(event.task, *_IN_REVIEW), event, at)
+        case e.BudgetAwaited():
+            budget_steps.await_budget(state.step(event.task, "answered"), event, at)
         case e.TaskReturned():
             task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskFailed():

@@ -8,7 +8,7 @@ from typing import Literal
 
 from forgepool.orchestrator.journal.events import ParkedFor, WorkKept
 from forgepool.orchestrator.journal.queue_events import GateAnswer
-from forgepool.orchestrator.plan.budget import Use, give_up_use
+from forgepool.orchestrator.plan.budget import MoneyAsk, Use, give_up_use
 from forgepool.supervisor.messages.answers import (
     Approval,
     Certificate,
@@ -277,6 +277,8 @@ class TaskState:
     """Paths it asked for while others held them: it starts when they are free, and then holds them."""
     asks: dict[int, Ask] = field(default_factory=dict)
     """By number, what the attempt under way has asked for."""
+    money: MoneyAsk | None = None
+    """Its open request for more of the budget."""
     queued_at: int = 0
     """Number of the event that first put it into the train; kept over requeues."""
     kept: bool = False
@@ -375,7 +377,7 @@ class TaskState:
         if phase not in MAY_BE_REVIEWED:
             self.review.let_go()
         if phase not in IN_FLIGHT:
-            self.extra, self.asks = (), {}
+            self.extra, self.asks, self.money = (), {}, None
         if phase in DONE or phase == "failed":
             self.wanted = ()
         if phase in TERMINAL:

@@ -127,3 +127,19 @@ def test_a_plan_that_was_edited_during_the_run_changes_nothing(premises: Premise
     assert said.status == 0, said
     said.is_sentence("plan.yaml has changed since this run began", "the run keeps its old plan")
     assert premises.landed() == ["two", "one"]
+
+
+def test_a_plan_with_models_and_no_budget_is_warned_of_and_one_with_a_budget_is_not(premises: Premises) -> None:
+    repo = ("--repo", premises.repo)
+    by_model = {"one": {"files": ["one.txt"], "agent": {"builtin": {}}}}
+    said = premises.forgepool("check", premises.plan(by_model), *repo)
+    assert said.err.count("has no budget") == 1 and "cap it with --budget-usd USD" in said.err, said
+    assert (
+        "has no budget" not in premises.forgepool("check", premises.plan(by_model, budget={"tokens": 5000}), *repo).err
+    )
+    assert "has no budget" not in premises.forgepool("check", premises.plan(SIMPLE), *repo).err
+
+
+def test_a_cap_without_an_end_is_refused(premises: Premises) -> None:
+    said = premises.forgepool("run", premises.plan(SIMPLE), "--repo", premises.repo, "--budget-usd", "inf")
+    said.is_refusal(2, "--budget-usd inf is not a budget", "such as 20")

@@ -16,7 +16,7 @@ import structlog
 from forgepool.workers.queue.broker import BrokerAway, Redis, ask_key
 from forgepool.workers.queue.leases import keep_s, key_of_done
 from forgepool.workers.queue.signing import NotSigned, sign, verify
-from forgepool.workers.schema.orders import Message, WorkOrder
+from forgepool.workers.schema.orders import LimitKind, Message, WorkOrder
 
 log = structlog.get_logger()
 
@@ -195,7 +195,54 @@ def reply(client: Redis, order_id: str, number: int, answer: PathsAnswer) -> Non
     client.set(key, sign(answer.encode(), key), ex=_KEEP_S)
 
 
-def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
+class MoneyRequest(Message):
+    """A running attempt's request for a larger part of the run's budget. It is idempotent: it says what it has."""
+
+    kind: Literal["money_asked"] = "money_asked"
+    order_id: str
+    token: str
+    kinds: tuple[LimitKind, ...]
+    """The limits that are nearly reached."""
+    has_usd: float | None = None
+    """Its limits as it knows them."""
+    has_tokens: int | None = None
+    needs_usd: float = 0.0
+    """The least beyond them that its next call needs; 0 where it can still go on."""
+    needs_tokens: int = 0
+
+
+class MoneyAnswer(Message):
+    verdict: Literal["granted", "queued"]
+    """`queued`: too little is left; the same key says `granted` once enough has come back."""
+    usd: float | None = None
+    """The limits of its order now."""
+    tokens: int | None = None
+    needs_usd: float = 0.0
+    """The request that is answered."""
+    needs_tokens: int = 0
+
+
+def ask_money(client: Redis, order: WorkOrder, request: MoneyRequest) -> None:
+    """Put the request into the run's stream. It may be lost, and is repeated."""
+    _ask(client, order, request)
+
+
+def read_money(client: Redis, order_id: str) -> MoneyAnswer | None:
+    """Return the last answer to an attempt's requests, if there is one."""
+    written = _read_answer(client, _money_key(order_id), order_id)
+    return None if written is None else MoneyAnswer.model_validate_json(written)
+
+
+def reply_money(client: Redis, order_id: str, answer: MoneyAnswer) -> None:
+    key = _money_key(order_id)
+    client.set(key, sign(answer.encode(), key), ex=_KEEP_S)
+
+
+def _money_key(order_id: str) -> str:
+    return f"forgepool:money:{order_id}"
+
+
+def _ask(client: Redis, order: WorkOrder, question: PathRequest | MoneyRequest) -> None:
     try:
         tell(client, order.run, question)
     except BrokerAway:
@@ -203,14 +250,18 @@ def _ask(client: Redis, order: WorkOrder, question: PathRequest) -> None:
 
 
 def _answer(client: Redis, question: PathRequest) -> PathsAnswer | None:
-    key = _key(question.order_id, question.number)
+    written = _read_answer(client, _key(question.order_id, question.number), question.order_id)
+    return None if written is None else PathsAnswer.model_validate_json(written)
+
+
+def _read_answer(client: Redis, key: str, order_id: str) -> str | None:
     try:
         written = cast(str | None, client.get(key))
-        return None if written is None else PathsAnswer.model_validate_json(verify(written, key))
+        return None if written is None else verify(written, key)
     except BrokerAway:
         return None
     except NotSigned as refused:
-        log.warning("answer.refused", order_id=question.order_id, why=str(refused))
+        log.warning("answer.refused", order_id=order_id, why=str(refused))
         with suppress(*BrokerAway):  # the orchestrator's own answer comes to the next question
             client.delete(key)
         return None

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
-from forgepool.workers.schema.policy_rules import RuleEntry, ScanTerms
+from forgepool.workers.schema.policy_rules import RuleEntry, ScanTerms, Unattended
 from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
 
 
@@ -89,6 +89,7 @@ class ScriptedAgent(Message):
     """The YAML text of the script, which the plan names by its file; the text travels, so that any host can run it."""
 
 
+LimitKind = Literal["usd", "tokens"]
 PhaseName = Literal["plan", "execute", "review"]
 """The purpose of a conversation: PLAN and EXECUTE belong to an attempt, REVIEW judges its candidate."""
 
@@ -238,10 +239,6 @@ class Setup(Message):
     timeout_s: float = Field(default=900.0, gt=0)
 
 
-Unattended = Literal["deny", "park"]
-"""The answer to a call that needs a person's approval: denied, or the task waits for a person."""
-
-
 class Asset(Message):
     """One file, by its path below the plan file's folder."""
 
@@ -305,6 +302,10 @@ class WorkOrder(Message):
     scans: ScanTerms | None = None
     """None from an older version: the gate alone scans the work then."""
     limits: Limits = Limits()
+    shared: tuple[LimitKind, ...] = ()
+    """Its limits that are a part of the run's budget, for which the attempt may ask for more."""
+    priced_usd: float | None = None
+    """The most that its model calls with a known price may cost, where `limits` say nothing of money."""
     reasons: tuple[ReasonPack, ...] = ()
     references: tuple[str, ...] = ()
     """Files of the base (`path`, `path:10-40`) whose text is given to its agent."""

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 Decision = Literal["allow", "audit", "prompt", "deny"]
+Unattended = Literal["deny", "park"]
+"""The answer to a call that needs a person's approval: denied, or the task waits for a person."""
 
 _SAME = {"pathGlob": "path", "commandPrefix": "command", "host": "network"}
 

@@ -9,7 +9,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.progress import display, exit_status, tell_outcome
@@ -19,15 +19,13 @@ from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Again, Json, Run, cores_beside_workers, trials_of
 from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import Event
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
 from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.launch.notify import Notifier, open_notifier
 from forgepool.orchestrator.launch.preflight import refuse_unready
-from forgepool.orchestrator.launch.revision import take_plan
+from forgepool.orchestrator.launch.revision import read_cap, set_budget, take_plan
 from forgepool.orchestrator.launch.session import Listener, gate_of, resume_run, start_run, take_in_late
-from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import plan_digest
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
@@ -117,6 +115,7 @@ def run(
     budget_usd: Annotated[
         float | None, typer.Option(min=0.01, help="Cap on the cost of the run, in place of the plan's.")
     ] = None,
+    budget_tokens: NewTokens = None,
     name: Annotated[str | None, typer.Option("--name", hidden=True, help="The run's name.")] = None,
     checked: Annotated[
         str | None, typer.Option("--plan-digest", hidden=True, help="Digest of the plan as it was checked.")
@@ -137,8 +136,7 @@ def run(
         read = read_plan(plan, hub)
     if checked not in (None, plan_digest(read)):
         raise CannotRun(f"{plan} reads differently since it was checked; have it checked again")
-    if budget_usd is not None:
-        read = read.model_copy(update={"budget": read.budget.model_copy(update={"usd": budget_usd})})
+    read = read.model_copy(update={"budget": read_cap(read.budget, budget_usd, budget_tokens)})
     refuse_unready(read, hub)
     if dry_run:
         gate_of(read, hub, own_train=own_train)
@@ -280,35 +278,9 @@ def _take_plan(kept: run_folder.KeptRun, plan: Path, settings: Settings, *, as_j
 
 
 def _set_budget(kept: run_folder.KeptRun, usd: float | None, tokens: int | None, *, as_json: bool) -> None:
-    """Journal a new budget; a kind not given stays. Never below what is spent or reserved."""
     if usd is None and tokens is None:
         return
-
-    def decide(state: RunState) -> list[Event]:
-        before = kept.course.budget(state)
-        try:
-            cap = Budget(usd=before.usd if usd is None else usd, tokens=before.tokens if tokens is None else tokens)
-        except ValidationError as wrong:
-            raise CannotRun(f"--budget-usd {usd:g} is not a budget; give an amount in dollars, such as 20") from wrong
-        ledger = kept.course.ledger(state)
-        for kind in ledger.above(cap):
-            used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
-            raise CannotRun(
-                f"--budget-{kind} is less than the {used} that run {kept.options.run} has spent or reserved; give more"
-            )
-        return with_budget(kept.course, state, cap)
-
-    try:
-        _, changes = kept.amend(decide)
-    except JournalBusy as busy:
-        wanted = ("" if usd is None else f" --budget-usd {usd:g}") + (
-            "" if tokens is None else f" --budget-tokens {tokens}"
-        )
-        run = kept.options.run
-        raise CannotRun(
-            f"run {run} is under way, so its budget cannot be changed; "
-            f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
-        ) from busy
+    changes = set_budget(kept, usd, tokens)
     if not as_json:
         tell_changes(kept, changes)
 

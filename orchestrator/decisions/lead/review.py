@@ -17,10 +17,10 @@ from forgepool.orchestrator.decisions.lead.synthesis import (
     REVIEWED,
     prove_synthesis,
 )
+from forgepool.orchestrator.decisions.orders.purse import may_come_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, count_of, one_line
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
-from forgepool.orchestrator.decisions.start_orders import may_come_back
 from forgepool.orchestrator.journal.events import MessageLost
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState

@@ -19,8 +19,8 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import LAST_WORDS, Asks, Card, Word
 from forgepool.orchestrator.state.run import RunState, branch_of
+from forgepool.orchestrator.state.steps.train_steps import find_withdrawn_need
 from forgepool.orchestrator.state.task import IN_TRAIN, Phase
-from forgepool.orchestrator.state.train_steps import find_withdrawn_need
 from forgepool.supervisor.messages.requests import MODELLESS, PERSON, Author, LandingStyle
 from forgepool.supervisor.train.model import EntryClass
 

@@ -6,15 +6,12 @@ A wave is due after every so many landings since one was green, and at the end o
 
 from collections.abc import Sequence
 
+from forgepool.orchestrator.decisions.orders.money import budget_question
+from forgepool.orchestrator.decisions.orders.purse import may_come_back
+from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
-from forgepool.orchestrator.decisions.start_orders import (
-    budget_question,
-    find_tasks_held_by_base,
-    may_come_back,
-    token,
-)
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent, WaveSent
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState

@@ -4,11 +4,13 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 
 from collections.abc import Iterator
 
+from forgepool.orchestrator.decisions.orders.money import budget_question
+from forgepool.orchestrator.decisions.orders.purse import cut_limits, may_come_back
+from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
-from forgepool.orchestrator.decisions.start_orders import budget_question, cut_limits, may_come_back, token
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
-from forgepool.orchestrator.plan.budget import Reservation
+from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
 from forgepool.supervisor.messages.answers import Review
@@ -35,7 +37,8 @@ def next_reviews(
     for task in able[:free]:
         reserved = Reservation()
         if needs_money(course):
-            found = ledger.reserve(limits(course), useful=min(free, len(able)), last=last)
+            least = _least_to_review(course, state, task)
+            found = ledger.reserve(limits(course), useful=min(free, len(able)), last=last, least=least)
             if found is None:
                 break
             reserved, ledger, last = found, ledger.with_reserved(found), False
@@ -68,15 +71,33 @@ def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskPar
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return []
-    ledger = course.ledger_for(state)
-    kind = ledger.find_used_up(limits(course))
-    if kind is None:
-        return []
-    question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
-    return [
-        TaskParked(task=task.id, question=question + by_hand(state, task), why="budget")
-        for task in state.in_phase("reviewing")
-    ]
+    ledger, parked = course.ledger_for(state), []
+    for task in state.in_phase("reviewing"):
+        kind = ledger.find_used_up(limits(course), least=_least_to_review(course, state, task))
+        if kind is not None:
+            question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
+            parked.append(TaskParked(task=task.id, question=question + by_hand(state, task), why="budget"))
+    return parked
+
+
+def _least_to_review(course: PlanIndex, state: RunState, task: TaskState) -> Reservation:
+    """Return the least that a review is asked for with: more than that of one that has used up its part."""
+    review = task.review
+    if review.answer is None or review.answer.outcome != "limits":
+        return Reservation()
+    use, share = review.uses.get(review.sent, Use()), find_least_share(course.budget(state))
+    return Reservation(
+        usd=None if share.usd is None else (use.reserved_usd or 0.0) + share.usd,
+        tokens=None if share.tokens is None else (use.reserved_tokens or 0) + share.tokens,
+    )
+
+
+def can_pay_review(course: PlanIndex, state: RunState, task: TaskState) -> bool:
+    """Tell whether the rest of the budget is enough for the review of a candidate that waits for it."""
+    if not needs_money(course):
+        return True
+    least = _least_to_review(course, state, task)
+    return course.ledger_for(state).find_used_up(limits(course), least=least) is None
 
 
 def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:

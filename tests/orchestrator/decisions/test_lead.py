@@ -9,11 +9,11 @@ from plans import answered, begun, course, follow, result, sent, task
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.results import bring_headers
-from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, keep_apart
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.plan.budget import Budget, Use, keep_apart
+from forgepool.orchestrator.plan.budget import Budget, Use
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState

@@ -14,8 +14,8 @@ from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Certificate, CheckResult, Landing, PersonApproval, Review
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewRequest
-from forgepool.workers.queue.replies import MessageStarted, PathRequest
-from forgepool.workers.schema.orders import BuiltinAgent, Outcome, Spent, WorkOrder, WorkResult
+from forgepool.workers.queue.replies import MessageStarted, MoneyRequest, PathRequest
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Outcome, Spent, WorkOrder, WorkResult
 
 NOTHING, UNSEEN = Spent(), SeenUse()
 
@@ -262,6 +262,30 @@ class World:
 
     def ask_paths(self, order: WorkOrder, number: int, paths: Sequence[str]) -> Answer:
         return self._tell(PathRequest(order_id=order.order_id, token=order.token, number=number, paths=tuple(paths)))
+
+    def ask_money(self, order: WorkOrder, needs: float) -> Answer:
+        """Ask for more of the budget; `needs` is the share of its limits that the next call would exceed them by."""
+        usd, tokens = order.limits.cost_usd, order.limits.tokens
+        return self._tell(
+            MoneyRequest(
+                order_id=order.order_id,
+                token=order.token,
+                kinds=order.shared,
+                has_usd=usd,
+                has_tokens=tokens,
+                needs_usd=needs * (usd or 0.0) if "usd" in order.shared else 0.0,
+                needs_tokens=int(needs * (tokens or 0)) if "tokens" in order.shared else 0,
+            )
+        )
+
+    def grant(self, order_id: str, limits: Limits) -> None:
+        """Let the attempt under way know its new limits."""
+        self.mail = [
+            one.model_copy(update={"limits": limits})
+            if isinstance(one, WorkOrder) and one.order_id == order_id
+            else one
+            for one in self.mail
+        ]
 
     def somebody_else_lands(self) -> None:
         self.moves += 1

@@ -32,7 +32,11 @@ def thorough(person: Person, *tasks: dict[str, Any], name: str = "p", **said: An
     """Return the exit status and the faults of a plan that lies outside the repository."""
     path = person.folder.parent / f"{name}.yaml"
     named = [{**BASE, **task} for task in tasks]
-    path.write_text(json.dumps({"version": 1, "name": name, "target": "new", **said, "tasks": named}, indent=1))
+    path.write_text(
+        json.dumps(
+            {"version": 1, "name": name, "target": "new", "budget": {"usd": 5}, **said, "tasks": named}, indent=1
+        )
+    )
     before = person.everything()
     answer = person.forgepool("check", str(path), "--thorough", "--json")
     assert answer.err == "", answer.err

@@ -13,6 +13,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.journal.events import (
+    BudgetAwaited,
     BudgetSet,
     Event,
     MessageLost,
@@ -263,9 +264,12 @@ def test_an_attempt_that_the_budget_cut_short_waits_for_more_and_goes_on_uncharg
     state = begun(of)
     (first,) = started(of, state)
     follow(state, first, answered("a", 1, "limits_spent", spent=spent(first.reserved_usd, 10), resumable=False))
-    (parked,) = settle(of, state)[:1]
-    assert isinstance(parked, TaskParked) and parked.why == "budget" and "--budget-usd USD" in parked.question
-    assert (state.tasks["a"].phase, state.tasks["a"].charged) == ("needs_human", 0)
+    waits, *more = settle(of, state)
+    parked = [event for event in more if isinstance(event, TaskParked)]
+    assert waits == BudgetAwaited(task="a", attempt=1) and state.tasks["a"].charged == 0
+    left = of.ledger(state).left_usd
+    assert bool(parked) == (left == 0.0), "a person is asked only where nothing is left"
+    assert all(event.why == "budget" and "--budget-usd USD" in event.question for event in parked)
     follow(state, *with_budget(of, state, Budget(usd=20.0)))
     (again,) = started(of, state)
     (told,) = orders_of(of, state, [again])
@@ -289,7 +293,7 @@ def test_an_attempt_that_ended_at_a_limit_of_its_own_failed(limits: Limits, said
 
 
 def test_a_program_counts_as_cut_short_only_when_it_passed_what_it_was_given() -> None:
-    for used, kind in ((0.1, TaskFailed), (3.0, TaskParked)):
+    for used, kind in ((0.1, TaskFailed), (3.0, BudgetAwaited)):
         of = course(task("a", agent=CliAgent(program="claude"), attempts=1), budget=Budget(usd=4.0))
         state = begun(of)
         follow(state, *started(of, state), answered("a", 1, "limits_spent", spent=spent(used)))

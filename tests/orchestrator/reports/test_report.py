@@ -238,6 +238,18 @@ def test_what_is_done_without_landing_is_told_apart(tmp_path: Path) -> None:
         ),
         (e.PathsRefused(task="b", attempt=1, why="w"), "b: may not change the paths it asked for: w"),
         (
+            e.MoneyGranted(task="b", attempt=1, reserved_usd=0.6, reserved_tokens=9000),
+            "b: its part of the budget is now 0.60 USD and 9,000 tokens, as it asked",
+        ),
+        (
+            e.MoneyQueued(task="b", attempt=1),
+            "b: waits for more of the budget, and goes on with its part meanwhile",
+        ),
+        (
+            e.BudgetAwaited(task="b", attempt=1),
+            "b: has used its part of the budget, and goes on when there is more",
+        ),
+        (
             e.CarDissolved(car=("a", "b"), parts=(("a",), ("b",)), message_id="m"),
             "a and b: failed together; testing them in parts",
         ),

@@ -109,6 +109,7 @@ def test_another_machine_reads_the_same_files_and_events(hub: Git, tmp_path: Pat
         (e.TaskCancelled(task="a"), True),
         (e.BudgetSet(budget={"usd": 1.0}), True),
         (sent("a").model_copy(update={"reserved_usd": 1.0}), True),
+        (e.MoneyGranted(task="a", attempt=1, reserved_usd=2.0), True),
         (sent("a"), False),
         (check_sent("a"), False),
         (answered("a"), False),

@@ -9,9 +9,11 @@ from plans import course, result, task
 from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused
 from forgepool.orchestrator.journal.inbox import PersonRequest, discard, leave, waiting
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
+from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_durations
+from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_from_runs
+from forgepool.workers.schema.orders import BuiltinAgent, Spent
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
@@ -87,7 +89,21 @@ def test_durations_are_the_median_of_candidates_of_earlier_runs(settings: Settin
         failed = result("a", 1, "agent_failed").model_copy(update={"started_at": 0.0, "finished_at": 900.0})
         journal.append([OrderAnswered(task="a", result=took), OrderAnswered(task="a", result=failed)], at=1.0)
         journal.close()
-    assert learn_durations(settings, PLAN) == {"a": 2.0}
+    assert learn_from_runs(settings, PLAN).learned_s == {"a": 2.0}
+
+
+def test_the_use_of_finished_tasks_is_learned_by_kind_of_work(settings: Settings) -> None:
+    """Attempts without a candidate count for nothing, and neither do commands, which use nothing."""
+    kinds = [task("a", agent=BuiltinAgent(model="m")), task("d", type="docs", agent=BuiltinAgent()), task("c")]
+    plan = course(*kinds, budget=Budget(usd=9.0)).plan
+    journal = Journal(keep(settings, "p-1", plan=plan).folder)
+    cheap, dear = Spent(input_tokens=5, cost_usd=0.1), Spent(input_tokens=9, cost_usd=0.7)
+    results = [result("a", spent=cheap), result("a", 1, "agent_failed", spent=dear), result("d", spent=dear)]
+    names = ("a", "a", "d", "c")
+    events = [OrderAnswered(task=name, result=one) for name, one in zip(names, [*results, result("c")], strict=True)]
+    journal.append(events, at=1.0)
+    journal.close()
+    assert learn_from_runs(settings, plan).learned_use == {"code m": [cheap], "docs ": [dear]}
 
 
 def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(settings: Settings) -> None:
@@ -98,12 +114,12 @@ def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(set
         journal.append([OrderAnswered(task="a", result=took)], at=1.0)
         journal.close()
     (run_folder.runs_folder(settings) / "p-torn").mkdir()
-    assert learn_durations(settings, PLAN) == {"a": 3.0}
+    assert learn_from_runs(settings, PLAN).learned_s == {"a": 3.0}
 
 
 def test_a_run_that_cannot_be_read_teaches_nothing_and_hinders_nothing(settings: Settings) -> None:
     (keep(settings, "p-1").folder / "journal.db").write_bytes(b"no database" * 99)
-    assert learn_durations(settings, PLAN) == {}
+    assert learn_from_runs(settings, PLAN).learned_s == {}
 
 
 def test_a_run_is_replayed_from_its_journal(settings: Settings) -> None:

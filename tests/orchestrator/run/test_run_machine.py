@@ -25,6 +25,7 @@ from forgepool.orchestrator.journal.events import (
     LandingAnswered,
     LandingIntended,
     MessageLost,
+    MoneyGranted,
     OrderAnswered,
     OrderSent,
     ReviewSent,
@@ -43,6 +44,7 @@ from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
 from forgepool.orchestrator.run.dispatch import (
     check_request,
     land_request,
+    limits_of_order,
     order,
     review_request,
     wave_request,
@@ -145,6 +147,7 @@ class Run(RuleBasedStateMachine):
             for request in chance.sample(self.world.mail, len(self.world.mail)):
                 if isinstance(request, WorkOrder) and request in self.world.mail and chance.random() < 0.3:
                     self.ask_for(request, chance)
+                    self.ask_money_for(request, chance)
                 elif request in self.world.mail and chance.random() < 0.7:
                     well = chance.random() < (0.3 if isinstance(request, ReviewRequest) else 0.6)
                     self.receive(self.finish_well(request) if well else self.finish(request, chance))
@@ -268,6 +271,18 @@ class Run(RuleBasedStateMachine):
         asking = chance.choice([one for one in self.world.mail if isinstance(one, WorkOrder)])
         self.ask_for(asking, chance)
 
+    @precondition(lambda self: any(isinstance(one, WorkOrder) for one in self.world.mail))
+    @rule(seed=SEEDS)
+    def ask_for_money(self, seed: int) -> None:
+        """Let an attempt ask for more of the budget, perhaps one whose order was given up."""
+        chance = Random(seed)
+        asking = chance.choice([one for one in self.world.mail if isinstance(one, WorkOrder)])
+        self.ask_money_for(asking, chance)
+
+    def ask_money_for(self, asking: WorkOrder, chance: Random) -> None:
+        if asking.shared:
+            self.receive(self.world.ask_money(asking, chance.choice([0.0, 0.0, 0.01, 0.2])))
+
     def ask_for(self, asking: WorkOrder, chance: Random, *, many: bool = False) -> None:
         wanted = chance.sample(FILES, 4 if many else chance.randint(1, 2))
         self.receive(self.world.ask_paths(asking, chance.getrandbits(53), wanted))
@@ -356,6 +371,8 @@ class Run(RuleBasedStateMachine):
                 self.send(events)
             asks = [ask for task in self.state.in_phase("running") for ask in task.asks.values()]
             assert all(ask.verdict for ask in asks), "a worker waits for an answer, holding a slot"
+            money = [task.money for task in self.state.in_phase("running") if task.money is not None]
+            assert all(ask.queued for ask in money), "a worker waits for money, and is not told that there is none"
             self.resend()
             if self.state.halted_by_review:
                 self.answer_for_the_whole()
@@ -409,6 +426,8 @@ class Run(RuleBasedStateMachine):
             if isinstance(event, OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent):
                 sent = self.state.outstanding()[event.message_id]
                 self.world.take(self.message(sent, resent=False))
+            elif isinstance(event, MoneyGranted) and (message := self.state.tasks[event.task].message) is not None:
+                self.world.grant(message.message_id, limits_of_order(self.course, self.state.tasks[event.task]))
 
     def message(self, sent: Outstanding, *, resent: bool) -> Request:
         if sent.kind == "wave":

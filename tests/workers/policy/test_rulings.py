@@ -13,7 +13,8 @@ from forgepool.workers.policy.judgement import PolicyJudgement
 from forgepool.workers.policy.layers import Policy, offerable
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.sandbox.run.background import Background
-from forgepool.workers.schema.orders import Reply, Unattended
+from forgepool.workers.schema.orders import Reply
+from forgepool.workers.schema.policy_rules import Unattended
 from forgepool.workers.tools.commands.run import BASH
 from forgepool.workers.tools.endings import ASK, finish_tool
 from forgepool.workers.tools.files.apply_patch import APPLY_PATCH

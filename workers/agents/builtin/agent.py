@@ -41,6 +41,7 @@ from forgepool.workers.tools.commands.red_phase import Red, RedPhase
 from forgepool.workers.tools.endings import ASK
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.workplace import Workplace
+from forgepool.workers.workspace.budget_part import BudgetPart
 from forgepool.workers.workspace.checkpoints import keep_hub
 from forgepool.workers.workspace.resume import begin, limits_with
 from forgepool.workers.workspace.workspace import Workspace
@@ -138,6 +139,15 @@ def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Sto
     begin_with(transcript, profile.name, by_person=wished)
     meter = Meter.of(limits_with(order, transcript.entries), transcript.entries)
     workplace = _workplace(assignment, workspace.checkout.slot.pristine, meter, stop)
+    meter.priced_usd = order.priced_usd
+    if order.shared and workspace.settings.broker_url is not None:
+        meter.part = BudgetPart(
+            order=order,
+            broker_url=workspace.settings.broker_url,
+            stop=workplace.stop,
+            left_s=workplace.left_s,
+            known=order.limits,
+        )
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)
         toolbox = _toolbox(workspace, lead.words, workplace, transcript, until_the_end)

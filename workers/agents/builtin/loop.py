@@ -29,6 +29,7 @@ from forgepool.workers.context.transcript.loop_detection import (
     find_exploration_end,
     stuck,
     warning,
+    was_told,
     was_warned,
 )
 from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
@@ -58,7 +59,7 @@ _NUDGE = (
 _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
 _MOST_SILENT = 2
 _LAST_TURNS = 3
-"""Turns in which a model that has explored enough must report."""
+"""Turns in which a model that has explored enough must report; any model is told when so many are left."""
 
 Ending = Literal[
     "finished",
@@ -192,6 +193,12 @@ class Talk:
             return None
         return ConversationOutcome(ended="turns", detail=f"it used its {most} turns")
 
+    def _announce_limits(self) -> None:
+        """Tell the model once that three quarters of a limit are used, and once that these are its last turns."""
+        told = None if self.brief.one_call or not self._asked() else self.meter.find_warning(self.workplace.left_s())
+        if told is not None and not was_told(self.transcript.entries, told.partition(":")[0]):
+            self.say(told)
+
     def _explored(self) -> ConversationOutcome | None:
         """End PLAN where it learns nothing new, or takes too long."""
         if self.brief.phase != "plan" or self.brief.open_ended:
@@ -228,6 +235,7 @@ class Talk:
 
     def _round(self) -> ConversationOutcome | None:
         """Ask once and act on the answer; return an outcome when that ends the conversation."""
+        self._announce_limits()
         turn = self._ask()
         if isinstance(turn, ConversationOutcome):
             return turn

@@ -16,7 +16,8 @@ from forgepool.workers.llm.messages import ToolCall
 from forgepool.workers.policy.judgement import PolicyJudgement, judge_call
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.policy.rule import Ground
-from forgepool.workers.schema.orders import Reply, Unattended
+from forgepool.workers.schema.orders import Reply
+from forgepool.workers.schema.policy_rules import Unattended
 from forgepool.workers.tools.tool import PersonAsked, Tool, ToolAnswer
 
 Rule = Callable[[ToolCall, Tool], ToolAnswer | None]

@@ -74,20 +74,25 @@ def warning(reason: str) -> str:
 
 def was_warned(entries: Sequence[Entry]) -> bool:
     """Report whether the model was warned in the current conversation."""
-    return any(_is_warning(entry) for entry in under_way(entries))
+    return was_told(entries, _MARK)
+
+
+def was_told(entries: Sequence[Entry], mark: str) -> bool:
+    """Report whether the model was told something that begins so in the current conversation."""
+    return any(_begins(entry, mark) for entry in under_way(entries))
 
 
 def _since_warning(entries: Sequence[Entry]) -> Sequence[Entry]:
     for at in range(len(entries) - 1, -1, -1):
-        if _is_warning(entries[at]):
+        if _begins(entries[at], _MARK):
             return entries[at:]
     return entries
 
 
-def _is_warning(entry: Entry) -> bool:
+def _begins(entry: Entry, mark: str) -> bool:
     if not isinstance(entry, TurnSaid) or entry.turn.role != "user":
         return False
-    return any(isinstance(part, Text) and part.text.startswith(_MARK) for part in entry.turn.parts)
+    return any(isinstance(part, Text) and part.text.startswith(mark) for part in entry.turn.parts)
 
 
 def _files_read(done: Sequence[ToolExchange]) -> set[str]:

@@ -2,17 +2,19 @@
 The usage of an attempt: what is left of its limits, what the next request may use, and how full the window is.
 
 A `Meter` is asked before each request with its worst possible cost, so that no answer exceeds a limit of tokens or
-money. Callers watch the time.
+money. Where these limits are a part of the run's budget, it asks for more before they are reached. Callers watch the
+time.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from forgepool.workers.context.transcript.entries import Entry, Noted, QuestionTried, Rebuilt, Resumed, TurnSaid
 from forgepool.workers.llm.messages import Opaque, Part, Text, ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.llm.provider import ModelRequest
-from forgepool.workers.schema.orders import Limits, Spent, add_spent
+from forgepool.workers.schema.orders import LimitKind, Limits, Spent, add_spent
 
 Price = Callable[[int, int], float | None]
 """Returns the most that so many input and output tokens can cost, in USD; None where the price is unknown."""
@@ -21,7 +23,38 @@ _CHARACTERS_PER_TOKEN = 3.0
 """Fewer characters than any vendor counts per token, so that the estimate errs on the safe side."""
 _LEAST_OUTPUT = 512
 """The fewest tokens for which an answer is worth asking for."""
-_USUAL_OUTPUT = 8192
+_USUAL_OUTPUT, _CRAMPED_OUTPUT = 8192, 4 * _LEAST_OUTPUT
+_ROUNDED_USD = 1e-5
+"""Parts of a budget are rounded down; so much more is asked for."""
+LAST_TURNS = 3
+"""Turns of which an agent is told when so many are left."""
+_NEAR = 0.75
+"""The share of a limit at which the agent is told of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """The part of a limit that is missing."""
+
+    kinds: tuple[LimitKind, ...]
+    usd: float = 0.0
+    """The least that the next call needs beyond the limits; 0 where it can be made."""
+    tokens: int = 0
+
+    @property
+    def stops(self) -> bool:
+        """Tell whether the next call cannot be made."""
+        return bool(self.usd or self.tokens)
+
+
+class GrowingPart(Protocol):
+    """The part of the run's budget that an attempt has."""
+
+    refused: bool
+    """True where the budget had no more when it was asked last."""
+
+    def grow(self, limits: Limits, spent: Spent, short: Shortage | None) -> Limits:
+        """Return the attempt's limits, raised by what it was granted; ask for more where little is left."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,6 +62,10 @@ class Meter:
     limits: Limits
     spent: Spent = field(default_factory=Spent)
     """The usage without time."""
+    priced_usd: float | None = None
+    """The limit of money where `limits` have none; models without a known price do not count against it."""
+    part: GrowingPart | None = None
+    """None where the limits are final."""
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -68,15 +105,65 @@ class Meter:
         Return the most output tokens the answer may have; None is unlimited. A sentence names the limit that leaves too
         little.
         """
+        if self.part is not None:
+            self.limits = self.part.grow(self.limits, self.spent, self._find_shortage(request, price))
         left = self._tokens_left(request), self._affordable(request, price)
-        least = min((one for one in left if one is not None), default=None)
+        least = _least(left)
         if least is None or least >= _LEAST_OUTPUT:
             return least
         which = "tokens" if least == left[0] else "money"
         return f"the agent used its {self._limit(which)} without finishing"
 
+    def find_warning(self, left_s: float) -> str | None:
+        """Return what the agent is to be told of its limits now; the part before the colon names the occasion."""
+        left = None if self.limits.turns is None else self.limits.turns - self.spent.turns
+        if left is not None and left <= LAST_TURNS:
+            return (
+                f"[the harness] Your last turns: {left} of your {self.limits.turns} turns left. End with what stands."
+            )
+        if (near := self.find_near(left_s)) is None:
+            return None
+        return f"[the harness] A limit is near: {near}. Do what matters most first, and end in time."
+
+    def find_near(self, left_s: float) -> str | None:
+        """Return a sentence about a limit once three quarters of it are used; None before, and while it may grow."""
+        growing = self.part is not None and not self.part.refused
+        shares = [(1 - left_s / self.limits.wall_s, f"{self.limits.wall_s:g} s of time")]
+        if self.limits.turns is not None:
+            shares.append((self.spent.turns / self.limits.turns, f"{self.limits.turns} turns"))
+        if self.limits.tokens is not None and not growing:
+            shares.append((self.spent.tokens / self.limits.tokens, self._limit("tokens")))
+        if self._most_usd is not None and not growing:
+            shares.append(((self.spent.cost_usd or 0.0) / self._most_usd, self._limit("money")))
+        share, limit = max(shares)
+        return f"{int(100 * share)} % of your {limit} are used" if share >= _NEAR else None
+
+    @property
+    def _most_usd(self) -> float | None:
+        return self.priced_usd if self.limits.cost_usd is None else self.limits.cost_usd
+
+    def _find_shortage(self, request: ModelRequest, price: Price) -> Shortage | None:
+        """Return the kinds of limits that leave less than a usual answer, and what the shortest one lacks."""
+        left: dict[LimitKind, int | None] = {
+            "tokens": self._tokens_left(request),
+            "usd": self._affordable(request, price),
+        }
+        kinds = tuple(kind for kind, tokens in left.items() if tokens is not None and tokens < _CRAMPED_OUTPUT)
+        if not kinds:
+            return None
+        given = estimate_tokens(request)
+        usd, tokens = 0.0, 0
+        if "tokens" in kinds and self.limits.tokens is not None and (left["tokens"] or 0) < _LEAST_OUTPUT:
+            tokens = self.spent.tokens + given + _LEAST_OUTPUT - self.limits.tokens
+        known = self.limits.cost_usd is not None and self.spent.cost_usd is not None
+        if "usd" in kinds and known and (left["usd"] or 0) < _LEAST_OUTPUT:
+            cost = price(given, _LEAST_OUTPUT + 1) or 0.0
+            missing = (self.spent.cost_usd or 0.0) + cost - (self.limits.cost_usd or 0.0)
+            usd = max(0.0, missing) + _ROUNDED_USD
+        return Shortage(kinds=kinds, usd=usd, tokens=tokens)
+
     def _limit(self, which: str) -> str:
-        return f"{self.limits.tokens:,} tokens" if which == "tokens" else f"{self.limits.cost_usd:g} USD"
+        return f"{self.limits.tokens:,} tokens" if which == "tokens" else f"{self._most_usd:g} USD"
 
     def _tokens_left(self, request: ModelRequest) -> int | None:
         if self.limits.tokens is None:
@@ -85,7 +172,7 @@ class Meter:
 
     def _affordable(self, request: ModelRequest, price: Price) -> int | None:
         """Return the output tokens that the remaining money pays for, as if no input were cached."""
-        if self.limits.cost_usd is None:
+        if self._most_usd is None:
             return None
         given = estimate_tokens(request)
         bare, usual = price(given, 0), price(given, _USUAL_OUTPUT)
@@ -93,12 +180,16 @@ class Meter:
             return None
         if self.spent.cost_usd is None:
             # Something has been used that has no price: what is left of the money is not known, so nothing is.
-            return 0
-        left_usd = self.limits.cost_usd - self.spent.cost_usd - bare
+            return None if self.limits.cost_usd is None else 0
+        left_usd = self._most_usd - self.spent.cost_usd - bare
         each_usd = (usual - bare) / _USUAL_OUTPUT
         if left_usd < 0:
             return 0
         return int(left_usd / each_usd) if each_usd > 0 else None
+
+
+def _least(left: Iterable[int | None]) -> int | None:
+    return min((one for one in left if one is not None), default=None)
 
 
 def to_spent(usage: Usage) -> Spent:

@@ -4,8 +4,8 @@ import pytest
 from plans import answered, begun, check_sent, course, follow, queued, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.start_orders import _IN_LINE_PER_SLOT
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.start_orders import _IN_LINE_PER_SLOT
 from forgepool.orchestrator.journal.events import Event, TaskParked
 from forgepool.orchestrator.simulate.run import play
 from forgepool.orchestrator.simulate.world import PlanTerms

@@ -7,8 +7,8 @@ import pytest
 from plans import RUN, begun, course, follow, result, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.start_orders import places_of
 from forgepool.orchestrator.decisions.plan_index import GateCourse, PlanIndex
-from forgepool.orchestrator.decisions.start_orders import places_of
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,

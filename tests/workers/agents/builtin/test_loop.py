@@ -366,3 +366,27 @@ def test_a_question_that_was_cut_short_is_paid_for(lead: Lead, tmp_path: Path) -
     used = spent(tmp_path)
     assert (used.turns, used.input_tokens, used.output_tokens, used.cost_usd) == (1, 50, 5, 0.02)
     assert Meter.of(Limits(), read_transcript(tmp_path / "t.jsonl")).spent.cost_usd == 0.02
+
+
+def told(folder: Path) -> list[str]:
+    """Return what the harness has said, in the order in which it was said."""
+    turns = [entry.turn for entry in read_transcript(folder / "t.jsonl") if isinstance(entry, TurnSaid)]
+    return [part.text for turn in turns if turn.role == "user" for part in turn.parts if isinstance(part, Text)][1:]
+
+
+def test_a_model_is_told_once_of_a_limit_that_is_near_and_of_its_last_turns(lead: Lead, tmp_path: Path) -> None:
+    writes = [
+        says(WRITE.model_copy(update={"id": f"w{number}", "arguments": {"path": f"{number}.py", "content": "x\n"}}))
+        for number in range(20)
+    ]
+    outcome = lead(Replies(*writes), limits=Limits(wall_s=20, turns=16))
+    assert outcome.ended == "limits"
+    assert told(tmp_path) == [
+        "[the harness] A limit is near: 75 % of your 16 turns are used. Do what matters most first, and end in time.",
+        "[the harness] Your last turns: 3 of your 16 turns left. End with what stands.",
+    ]
+
+
+def test_a_model_without_near_limits_is_told_nothing_of_them(lead: Lead, tmp_path: Path) -> None:
+    assert lead(Replies(says(WRITE), says(FINISH)), limits=Limits(wall_s=20, turns=150)).ended == "finished"
+    assert told(tmp_path) == []

@@ -4,24 +4,22 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
+from forgepool.orchestrator.decisions.orders.purse import Purse, find_resumable_attempt, hold_back_for_money
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
     HostsLacking,
     OrderSent,
-    TaskParked,
 )
-from forgepool.orchestrator.plan.budget import BudgetLedger, Kind, Reservation, Use, find_carried_use, left_of
+from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.plan.readiness import choose, find_overtaken
 from forgepool.orchestrator.state.hosts import Host, Places
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, MAY_BE_REVIEWED, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.workers.schema.capabilities import Need
-from forgepool.workers.schema.orders import Limits, Spent, WorkResult
 
 _IN_LINE_PER_SLOT = 16
 """
@@ -30,8 +28,6 @@ Entries in line for each slot of the gate, above which no order starts.
 By simulation of 200 tasks on 8 to 32 workers: with 4, workers stop while a red car is taken apart, and the run takes up
 to a fifth longer; with 16, at most 7 percent, and mostly nothing.
 """
-_ROUNDED_USD = 1e-5
-"""Reservations are rounded down; a difference this small is no cut."""
 
 
 Hosts = Sequence[Host] | None
@@ -49,6 +45,8 @@ def next_orders(
         return []
     held = find_tasks_held_by_base(course, state) | find_tasks_held_elsewhere(state, now)
     able = _Able(course, state, now, held)
+    ready = (name for name in able.names() if not find_lack(course, state, state.tasks[name]))
+    able = _Able(course, state, now, held | hold_back_for_money(course, state, ready))
     orders = list(_started(course, state, able, free, places_of(course, state, now, hosts)))
     if not orders and course.budget(state).capped:
         # Who pays for nothing need not wait for money behind those who do.
@@ -155,6 +153,9 @@ class _Able:
         """Yield their ranks, the highest ranked first."""
         return (rank for rank in self._frontier.ranks if self._may_start(self._order[rank]))
 
+    def names(self) -> Iterator[str]:
+        return (self._order[rank] for rank in self.ranks())
+
     def _may_start(self, name: str) -> bool:
         task = self._tasks[name]
         return task.not_before <= self.now and not task.restorable and name not in self.held
@@ -173,94 +174,6 @@ def find_tasks_held_by_base(course: PlanIndex, state: RunState) -> frozenset[str
     red = {failure.command for failure in wave.base_red.failures} if wave.base_red is not None else set()
     held = frozenset(one for one in course.paid if red.isdisjoint(course.tasks[one].acceptance))
     return held if held == course.paid else held - course.graph.soft
-
-
-def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
-    """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
-    if not course.budget(state).capped or may_come_back(state):
-        return []
-    done = course.find_done(state)
-    parked = []
-    for task in state.in_phase("pending"):
-        if task.restorable:
-            continue
-        # Who needs what has not landed yet may never be wanted.
-        if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
-            continue
-        ledger = course.ledger_for(state, task.id)
-        kind = ledger.find_used_up(course.tasks[task.id].limits, sum_earlier_use(course, state, task))
-        if kind is not None:
-            parked.append(TaskParked(task=task.id, question=budget_question(state, ledger, kind), why="budget"))
-    return parked
-
-
-def park_for_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> TaskParked | None:
-    """
-    That a person is asked for more, where an attempt ended at a limit that was the run's and not the task's own.
-
-    A limit of turns or of time is the task's own. A program that is ended only after it has used too much was stopped
-    by what it has passed.
-    """
-    use, own = task.uses.get(result.attempt), course.tasks[task.id].limits
-    if result.outcome != "limits_spent" or use is None or task.id not in course.paid:
-        return None
-    if not course.budget(state).capped or _own_limit_reached(own, result):
-        return None
-    cut = cut_limits(use, own)
-    if task.id not in course.conversing:
-        cut = [(kind, limit) for kind, limit in cut if _amount(result.spent, kind) >= limit]
-    if not cut:
-        return None
-    limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
-    option = "--budget-usd USD" if cut[0][0] == "usd" else "--budget-tokens TOKENS"
-    question = (
-        f"the part of the run's budget that it was given, {limits}, was not enough; "
-        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
-    )
-    return TaskParked(task=task.id, question=question, why="budget")
-
-
-def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
-    """
-    Return, in a few words, the missing part of the budget for a task that could start otherwise; None where there is
-    enough.
-    """
-    if task.id not in course.paid or not course.budget(state).capped or task.restorable:
-        return None
-    if _Purse(course, state, 1).take(task) is not None:
-        return None
-    ledger = course.ledger_for(state, task.id)
-    usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
-    tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
-    left = " and ".join(one for one in (usd, tokens) if one)
-    if may_come_back(state):
-        return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
-    return f"waits for more budget; {left} are left, too little for it"
-
-
-def sum_earlier_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
-    """Return the use that the task's next order starts from."""
-    return find_carried_use(task.uses, find_resumable_attempt(course, state, task))
-
-
-def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
-    turns = own.turns is not None and result.spent.turns >= own.turns
-    return turns or result.finished_at - result.started_at >= own.wall_s
-
-
-def cut_limits(use: Use, own: Limits) -> list[tuple[Kind, float]]:
-    """The limits it was told that are less than its task's own, with what it was told."""
-    usd, tokens = use.limit_usd, use.limit_tokens
-    cut: list[tuple[Kind, float]] = []
-    if usd is not None and (own.cost_usd is None or usd < own.cost_usd - _ROUNDED_USD):
-        cut.append(("usd", usd))
-    if tokens is not None and (own.tokens is None or tokens < own.tokens):
-        cut.append(("tokens", tokens))
-    return cut
-
-
-def _amount(spent: Spent, kind: Kind) -> float:
-    return (spent.cost_usd or 0.0) if kind == "usd" else spent.tokens
 
 
 def token(message_id: str, issued_at: float) -> str:
@@ -290,7 +203,7 @@ def _started(course: PlanIndex, state: RunState, able: _Able, free: int, places:
         wanted=wanted,
         admit=admit,
     )
-    purse = _Purse(course, state, free)
+    purse = Purse(course, state, free)
     for task_id in started:
         reserved = purse.take(state.tasks[task_id])
         if reserved is None:
@@ -322,65 +235,3 @@ def _order(
         resumes=resumes,
         leads=task.id == course.lead,
     )
-
-
-def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) -> int | None:
-    """
-    The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
-
-    None where a task has landed since what this one works on: on its old base it could only conflict with it. Who else
-    moved the target meanwhile, and what of it, is not known here.
-    """
-    if task.interrupted is None or task.id not in course.conversing:
-        return None
-    touches = course.touches(task)
-    since = (one.result for one in state.find_landed(after=task.based_at) if one.result)
-    changed = any(touches.covers(path) for result in since for path in result.paths)
-    return None if changed else task.interrupted
-
-
-class _Purse:
-    """The rest of the budget while orders are decided on. Without a cap nothing is added up."""
-
-    def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
-        self._course, self._state = course, state
-        self._ledger = course.ledger(state) if course.budget(state).capped else None
-        self._kept = course.reserve_for_lead(state)
-        self._useful, self._last = 0, False
-        if self._ledger is not None:
-            paid = (task for task in state.phases.latest("pending") if task.id in course.paid)
-            self._useful, self._last = sum(1 for _ in islice(paid, free)), not may_come_back(state)
-
-    def take(self, task: TaskState) -> Reservation | None:
-        """Reserve for the task's next order; None where that is not possible now."""
-        limits = self._course.tasks[task.id].limits
-        if task.id not in self._course.paid:
-            return Reservation()
-        resumes = find_resumable_attempt(self._course, self._state, task)
-        before = None if resumes is None else task.uses.get(resumes)
-        found = find_carried_use(task.uses, resumes)
-        if self._ledger is None:
-            return left_of(limits, found)
-        ledger = self._ledger if task.id == self._course.lead else self._ledger.with_reserved(self._kept)
-        reserved = ledger.reserve(limits, useful=self._useful, last=self._last, before=before, carried=found)
-        if reserved is not None:
-            self._ledger = self._ledger.with_reserved(reserved)
-            self._useful, self._last = self._useful - 1, False
-        return reserved
-
-
-def may_come_back(state: RunState) -> bool:
-    """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
-    orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    asked = (task.review for task in state.phases.each(*MAY_BE_REVIEWED) if task.review.message)
-    reviews = (review.uses.get(review.sent) for review in asked)
-    whole = state.wave_review.use if state.wave_review.review.message else None
-    return any(use is not None and use.open for use in (*orders, *reviews, whole))
-
-
-def budget_question(state: RunState, ledger: BudgetLedger, kind: str) -> str:
-    if kind == "usd":
-        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
-    else:
-        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
-    return f"the run's budget is used: {of} spent or reserved; raise it: forgepool resume {state.run} {option}"

@@ -10,8 +10,8 @@ from typing import Literal
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, give_up_use, settle_use
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.steps.train_steps import settle_phases
 from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, IllegalStep, Outstanding, TaskState
-from forgepool.orchestrator.state.train_steps import settle_phases
 from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import ReasonPack
 
@@ -68,7 +68,7 @@ def lose_order(task: TaskState, event: e.MessageLost, at: float) -> None:
     if first:
         task.not_before = at
     _give_up_use(task, event.used)
-    _interrupt(task, task.attempt)
+    interrupt_task(task, task.attempt)
     task.enter("pending", at)
 
 
@@ -81,7 +81,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
     if task.phase == "running" and result.attempt != task.attempt:
         _give_up_use(task, None)
     asked_at = task.message.issued_at if task.message is not None else 0.0
-    task.message, task.result, task.asks, task.lost = None, result, {}, 0
+    task.message, task.result, task.asks, task.money, task.lost = None, result, {}, None, 0
     task.works = task.works | e.list_kept(event)
     if result.lead is not None:
         state.lead.request, state.lead.notes = result.lead.request, result.lead.notes
@@ -95,7 +95,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
     )
     task.interrupted, task.interrupted_base = None, ""
     if result.resumable:
-        _interrupt(task, result.attempt, touched=result.paths)
+        interrupt_task(task, result.attempt, touched=result.paths)
     match result.outcome:
         case "candidate":
             state.end_streak("order")
@@ -118,7 +118,7 @@ def answer_order(state: RunState, task: TaskState, event: e.OrderAnswered, at: f
             task.enter("waiting" if result.outcome == "waiting" else "answered", at)
 
 
-def _interrupt(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) -> None:
+def interrupt_task(task: TaskState, attempt: int, *, touched: tuple[str, ...] = ()) -> None:
     """The next attempt may go on from this one."""
     task.interrupted, task.interrupted_base = attempt, task.base
     task.interrupted_paths = _together(task.interrupted_paths, task.extra, touched)
@@ -236,7 +236,7 @@ def block_task(task: TaskState, event: e.TaskBlocked, at: float) -> None:
 def park_task(task: TaskState, event: e.TaskParked, at: float) -> None:
     """Park the task. One that stopped because the run's budget was used up goes on from there when there is more."""
     if event.why == "budget" and task.phase == "answered" and task.result is not None:
-        _interrupt(task, task.result.attempt, touched=task.result.paths)
+        interrupt_task(task, task.result.attempt, touched=task.result.paths)
     task.detail, task.parked_for, task.intended = event.question, event.why, ()
     if event.why == "question":
         task.question, task.over = event.question, task.attempt

@@ -1,0 +1,1 @@
+"""Orders: which start now, and with how much of the run's budget."""

@@ -1,0 +1,187 @@
+"""
+Larger parts of the run's budget for attempts under way, and the wait for what comes back. Pure.
+
+An attempt may ask for more while it is under way. It is answered before anything new starts. One that ends for want of
+money waits, and goes on when reservations come back. A person is asked only once nothing is under way that could give
+some back.
+"""
+
+import math
+from collections.abc import Sequence
+
+from forgepool.orchestrator.decisions.orders.purse import (
+    Expected,
+    Purse,
+    cut_limits,
+    expect_use,
+    has_ended_for_money,
+    hold_back_for_money,
+    may_come_back,
+    wish_for,
+)
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work
+from forgepool.orchestrator.journal.events import BudgetAwaited, MoneyGranted, MoneyQueued, TaskParked
+from forgepool.orchestrator.plan.budget import (
+    BudgetLedger,
+    MoneyAsk,
+    Reservation,
+)
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.schema.orders import LimitKind, Limits, Spent, WorkResult
+
+_DRIBBLE = 20
+"""A grant is at least the attempt's part divided by this, unless its next call needs less."""
+
+
+def answer_money(course: PlanIndex, state: RunState) -> Sequence[MoneyGranted | MoneyQueued]:
+    """
+    Answer the oldest request for more that can be met; any other waits for what comes back. One at a time: what is
+    granted to one is gone for the next.
+    """
+    asking = [(task.money, task) for task in state.in_phase("running") if task.money is not None]
+    if not asking:
+        return []
+    asking.sort(key=lambda one: (one[0].at, one[1].id))
+    expected = expect_use(course, state)
+    for ask, task in asking:
+        if (granted := _grant(course, state, task, ask, expected)) is not None:
+            return [granted]
+    return [MoneyQueued(task=task.id, attempt=task.attempt) for ask, task in asking if not ask.queued][:1]
+
+
+def _grant(
+    course: PlanIndex, state: RunState, task: TaskState, ask: MoneyAsk, expected: Expected
+) -> MoneyGranted | None:
+    use, top, ledger = task.uses[task.attempt], course.limits(task.id), course.ledger_for(state, task.id)
+    usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
+    usd, tokens = use.reserved_usd, use.reserved_tokens
+    if "usd" in ask.kinds and usd is not None:
+        more = _more(ledger.left_usd, ask.usd, usd, use.limit_usd, usual.usd, top.cost_usd)
+        if more is None:
+            return None
+        usd = math.floor((usd + more) * _MICRO) / _MICRO
+    if "tokens" in ask.kinds and tokens is not None:
+        more = _more(ledger.left_tokens, ask.tokens, tokens, use.limit_tokens, usual.tokens, top.tokens)
+        if more is None:
+            return None
+        tokens = math.floor(tokens + more)
+    if (usd, tokens) == (use.reserved_usd, use.reserved_tokens):
+        return None
+    return MoneyGranted(task=task.id, attempt=task.attempt, reserved_usd=usd, reserved_tokens=tokens)
+
+
+_MICRO = 1_000_000
+
+
+def _more(
+    left: float | None, needs: float, part: float, limit: float | None, expected: float | None, top: float | None
+) -> float | None:
+    """Return how much more of one kind an attempt gets; None where too little is left."""
+    if left is None or limit is None:
+        return 0.0
+    room = math.inf if top is None else max(0.0, top - limit)
+    missing = part if expected is None or expected <= limit else expected - limit
+    more = min(left, room, max(missing, needs))
+    return more if more >= min(room, needs or part / _DRIBBLE) and more > 0 else None
+
+
+def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
+    """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
+    if not course.budget(state).capped or may_come_back(state):
+        return []
+    done, expected, parked = course.find_done(state), expect_use(course, state), []
+    for task in state.in_phase("pending"):
+        if task.restorable:
+            continue
+        # Who needs what has not landed yet may never be wanted.
+        if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
+            continue
+        ledger = course.ledger_for(state, task.id)
+        if (kind := _find_used_up(course, state, task, ledger, expected)) is not None:
+            question = _part_question(course, state, task) or budget_question(state, ledger, kind)
+            parked.append(TaskParked(task=task.id, question=question, why="budget"))
+    return parked
+
+
+def _find_used_up(
+    course: PlanIndex, state: RunState, task: TaskState, ledger: BudgetLedger, expected: Expected
+) -> LimitKind | None:
+    wish = wish_for(course, state, task, expected)
+    return ledger.find_used_up(wish.limits, wish.carried, most=wish.most, least=wish.least)
+
+
+def can_pay(course: PlanIndex, state: RunState, task: TaskState) -> bool:
+    """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
+    if any(one.money is not None for one in state.in_phase("running")):
+        return False
+    return _find_used_up(course, state, task, course.ledger_for(state, task.id), expect_use(course, state)) is None
+
+
+def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> BudgetAwaited | None:
+    """
+    Return that the task waits for more, where an attempt ended at a limit that was the run's and not the task's own.
+
+    A limit of turns or of time is the task's own. A program that is ended only after it has used too much was stopped
+    by what it has passed.
+    """
+    use, own = task.uses.get(result.attempt), course.limits(task.id)
+    if result.outcome != "limits_spent" or use is None or task.id not in course.paid:
+        return None
+    if not course.budget(state).capped or _own_limit_reached(own, result):
+        return None
+    cut = cut_limits(use, own)
+    if task.id not in course.conversing:
+        cut = [(kind, limit) for kind, limit in cut if _amount(result.spent, kind) >= limit]
+    return BudgetAwaited(task=task.id, attempt=result.attempt) if cut else None
+
+
+def _part_question(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
+    """Return the question about a task whose part of the budget was not enough; None for any other."""
+    if not has_ended_for_money(task) or task.result is None:
+        return None
+    cut = cut_limits(task.uses[task.result.attempt], course.limits(task.id))
+    limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
+    option = "--budget-tokens TOKENS" if cut and cut[0][0] == "tokens" else "--budget-usd USD"
+    return (
+        f"the part of the run's budget that it was given, {limits}, was not enough; "
+        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
+    )
+
+
+def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
+    """
+    Return, in a few words, the missing part of the budget for a task that could start otherwise; None where there is
+    enough.
+    """
+    if task.id not in course.paid or not course.budget(state).capped or task.restorable:
+        return None
+    able = (name for name in state.tasks if name in course.frontier(state))
+    if task.id in hold_back_for_money(course, state, able):
+        return "waits until tasks that were begun have what they need of the budget"
+    if Purse(course, state, 1).take(task) is not None:
+        return None
+    ledger = course.ledger_for(state, task.id)
+    usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
+    tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
+    left = " and ".join(one for one in (usd, tokens) if one)
+    if may_come_back(state):
+        return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
+    return f"waits for more budget; {left} are left, too little for it"
+
+
+def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
+    turns = own.turns is not None and result.spent.turns >= own.turns
+    return turns or result.finished_at - result.started_at >= own.wall_s
+
+
+def _amount(spent: Spent, kind: LimitKind) -> float:
+    return (spent.cost_usd or 0.0) if kind == "usd" else spent.tokens
+
+
+def budget_question(state: RunState, ledger: BudgetLedger, kind: str) -> str:
+    if kind == "usd":
+        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
+    else:
+        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
+    return f"the run's budget is used: {of} spent or reserved; raise it: forgepool resume {state.run} {option}"

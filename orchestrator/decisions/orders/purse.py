@@ -1,0 +1,256 @@
+"""
+The part of the run's budget that an order starts with, and the tasks that wait for want of one. Pure.
+
+A task is given what tasks like it have used, four times in five; without such, its own limit or a fair share. Only
+what the rest can finish is begun, and what is begun goes first once little is left.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work
+from forgepool.orchestrator.plan.budget import (
+    Reservation,
+    Use,
+    find_carried_use,
+    find_least_share,
+    left_of,
+)
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, TaskState
+from forgepool.workers.schema.orders import LimitKind, Limits, Spent
+
+ROUNDED_USD = 1e-5
+"""Reservations are rounded down; a difference this small is no cut."""
+_EXPECTED_SHARE = 0.8
+"""The share of tasks of one kind that use no more than is expected of the next."""
+_LITTLE = 2
+"""Little is left where the rest is less than so many times what one begun task is expected to need."""
+Expected = Mapping[str, Reservation]
+"""The expected use of a task, by its kind of work."""
+
+
+def expect_use(course: PlanIndex, state: RunState) -> Expected:
+    """Return the 80th percentile of what finished tasks have used, in this run and in earlier ones."""
+    found: defaultdict[str, list[Spent]] = defaultdict(list)
+    for kind, uses in course.learned_use.items():
+        found[kind] += uses
+    for name in course.paid:
+        task = state.tasks[name]
+        use = task.uses.get(task.made_by)
+        if use is not None and use.whole is not None and task.result is not None and task.result.outcome in _FINISHED:
+            found[describe_work(course.tasks[name])].append(use.whole)
+    return {kind: _percentile(uses) for kind, uses in found.items()}
+
+
+_FINISHED = ("candidate", "reported")
+
+
+def _percentile(uses: Iterable[Spent]) -> Reservation:
+    every = list(uses)
+    usd = sorted(use.cost_usd for use in every if use.cost_usd is not None)
+    tokens = sorted(use.tokens for use in every)
+    return Reservation(
+        usd=usd[math.ceil(_EXPECTED_SHARE * len(usd)) - 1] if usd else None,
+        tokens=tokens[math.ceil(_EXPECTED_SHARE * len(tokens)) - 1] if tokens else None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderWish:
+    """The amounts that a task's next order asks of the budget."""
+
+    limits: Limits
+    """The wish, with the usage carried over: expected use, else the task's own limits."""
+    most: Limits
+    least: Reservation
+    """Less is not worth starting with; on top of the usage carried over."""
+    before: Use | None
+    carried: Spent
+
+
+def wish_for(course: PlanIndex, state: RunState, task: TaskState, expected: Expected) -> OrderWish:
+    resumes = find_resumable_attempt(course, state, task)
+    carried, own, most = find_carried_use(task.uses, resumes), course.tasks[task.id].limits, course.limits(task.id)
+    usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
+    least, cap = _least_to_go_on(course, state, task, resumes), course.budget(state)
+    usd, tokens = own.cost_usd, own.tokens
+    if cap.usd is not None:
+        usd = _wish(usd, most.cost_usd, usual.usd, carried.cost_usd or 0.0, least.usd)
+    if cap.tokens is not None and (wish := _wish(tokens, most.tokens, usual.tokens, carried.tokens, least.tokens)):
+        tokens = math.ceil(wish)
+    return OrderWish(
+        limits=own.model_copy(update={"cost_usd": usd, "tokens": tokens}),
+        most=most,
+        least=least,
+        before=None if resumes is None else task.uses.get(resumes),
+        carried=carried,
+    )
+
+
+def _wish(
+    own: float | None, most: float | None, expected: float | None, carried: float, least: float | None
+) -> float | None:
+    """Return the wish of one kind, with what is carried over; None leaves it to a share."""
+    if expected is not None and expected > carried:
+        wish = max(expected, carried + (least or 0.0))
+    elif least is not None:
+        # It has used its part, and how much is missing is unknown: as much again.
+        wish = carried + max(least, carried)
+    else:
+        return own
+    return wish if most is None else min(wish, most)
+
+
+def _least_to_go_on(course: PlanIndex, state: RunState, task: TaskState, resumes: int | None) -> Reservation:
+    """
+    Return the least with which a task that ended for want of money starts again: a least share more than it could not
+    go on with. So no task starts again and again with too little.
+    """
+    if not has_ended_for_money(task) or task.result is None:
+        return Reservation()
+    share, use = find_least_share(course.budget(state)), task.uses[task.result.attempt]
+    used = (use.own or Spent()) if resumes is not None else Spent()
+    usd = None if share.usd is None else max(0.0, (use.reserved_usd or 0.0) - (used.cost_usd or 0.0)) + share.usd
+    tokens = None if share.tokens is None else max(0, (use.reserved_tokens or 0) - used.tokens) + share.tokens
+    return Reservation(usd=usd, tokens=tokens)
+
+
+def has_ended_for_money(task: TaskState) -> bool:
+    result = task.result
+    return result is not None and result.outcome == "limits_spent" and task.interrupted == result.attempt
+
+
+def hold_back_for_money(course: PlanIndex, state: RunState, able: Iterable[str]) -> frozenset[str]:
+    """
+    Return the tasks that may not start now, because begun ones are to be finished first. `able` may start otherwise.
+
+    No paid task starts while an attempt under way waits for more money. Once little is left, none begins while one that
+    was begun may need it. Where nothing may come back, what the rest can finish goes first.
+    """
+    if not course.budget(state).capped:
+        return frozenset()
+    running = [task for task in state.in_phase("running") if task.id in course.paid]
+    if any(task.money is not None for task in running):
+        return course.paid
+    waiting = [state.tasks[name] for name in able if name in course.paid]
+    if _is_little_left(course, state, running, [task for task in waiting if task.attempt]):
+        return frozenset(name for name in course.paid if not state.tasks[name].attempt and name != course.lead)
+    if may_come_back(state):
+        return frozenset()
+    purse = Purse(course, state, 1)
+    too_dear = frozenset(task.id for task in waiting if not purse.is_enough_for(task))
+    return too_dear if len(too_dear) < len(waiting) else frozenset()
+
+
+def _is_little_left(
+    course: PlanIndex, state: RunState, running: Sequence[TaskState], waiting: Sequence[TaskState]
+) -> bool:
+    """Tell whether the rest is less than twice what one of these is expected to need."""
+    if not running and not waiting:
+        return False
+    ledger, expected = course.ledger_for(state), expect_use(course, state)
+    needs = [left_of(wish.limits, wish.carried) for wish in (wish_for(course, state, one, expected) for one in waiting)]
+    kinds = (describe_work(course.tasks[task.id]) for task in running if find_growing(course, task))
+    needs += [expected[kind] for kind in kinds if kind in expected]
+    usd, tokens = (
+        max((one.usd or 0.0 for one in needs), default=0.0),
+        max((one.tokens or 0 for one in needs), default=0),
+    )
+    short_usd = ledger.left_usd is not None and ledger.left_usd < _LITTLE * usd
+    return short_usd or (ledger.left_tokens is not None and ledger.left_tokens < _LITTLE * tokens)
+
+
+def find_growing(course: PlanIndex, task: TaskState) -> tuple[LimitKind, ...]:
+    """Return the limits of the attempt under way that are a part of the budget, and less than its task's own."""
+    use = task.uses.get(task.attempt)
+    if use is None or task.id not in course.paid or task.id not in course.conversing:
+        return ()
+    return tuple(kind for kind, _ in cut_limits(use, course.limits(task.id)))
+
+
+def sum_earlier_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:
+    """Return the use that the task's next order starts from."""
+    return find_carried_use(task.uses, find_resumable_attempt(course, state, task))
+
+
+def cut_limits(use: Use, own: Limits) -> list[tuple[LimitKind, float]]:
+    """The limits it was told that are less than its task's own, with what it was told."""
+    usd, tokens = use.limit_usd, use.limit_tokens
+    cut: list[tuple[LimitKind, float]] = []
+    if usd is not None and (own.cost_usd is None or usd < own.cost_usd - ROUNDED_USD):
+        cut.append(("usd", usd))
+    if tokens is not None and (own.tokens is None or tokens < own.tokens):
+        cut.append(("tokens", tokens))
+    return cut
+
+
+def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) -> int | None:
+    """
+    The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
+
+    None where a task has landed since what this one works on: on its old base it could only conflict with it. Who else
+    moved the target meanwhile, and what of it, is not known here.
+    """
+    if task.interrupted is None or task.id not in course.conversing:
+        return None
+    touches = course.touches(task)
+    since = (one.result for one in state.find_landed(after=task.based_at) if one.result)
+    changed = any(touches.covers(path) for result in since for path in result.paths)
+    return None if changed else task.interrupted
+
+
+class Purse:
+    """The rest of the budget while orders are decided on. Without a cap nothing is added up."""
+
+    def __init__(self, course: PlanIndex, state: RunState, free: int) -> None:
+        self._course, self._state = course, state
+        self._ledger = course.ledger(state) if course.budget(state).capped else None
+        self._kept = course.reserve_for_lead(state)
+        self._useful, self._last = 0, False
+        self._expected: Expected = {}
+        if self._ledger is not None:
+            paid = (task for task in state.phases.latest("pending") if task.id in course.paid)
+            self._useful, self._last = sum(1 for _ in islice(paid, free)), not may_come_back(state)
+            self._expected = expect_use(course, state)
+
+    def is_enough_for(self, task: TaskState) -> bool:
+        """Tell whether the rest covers all that the task's next order wishes."""
+        return self._reserve(task, last=False) is not None
+
+    def take(self, task: TaskState) -> Reservation | None:
+        """Reserve for the task's next order; None where that is not possible now."""
+        reserved = self._reserve(task, last=self._last)
+        if reserved is not None and self._ledger is not None and task.id in self._course.paid:
+            self._ledger = self._ledger.with_reserved(reserved)
+            self._useful, self._last = self._useful - 1, False
+        return reserved
+
+    def _reserve(self, task: TaskState, *, last: bool) -> Reservation | None:
+        if task.id not in self._course.paid:
+            return Reservation()
+        if self._ledger is None:
+            return left_of(self._course.tasks[task.id].limits, sum_earlier_use(self._course, self._state, task))
+        wish = wish_for(self._course, self._state, task, self._expected)
+        ledger = self._ledger if task.id == self._course.lead else self._ledger.with_reserved(self._kept)
+        return ledger.reserve(
+            wish.limits,
+            useful=self._useful,
+            last=last,
+            before=wish.before,
+            carried=wish.carried,
+            most=wish.most,
+            least=wish.least,
+        )
+
+
+def may_come_back(state: RunState) -> bool:
+    """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
+    orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
+    asked = (task.review for task in state.phases.each(*MAY_BE_REVIEWED) if task.review.message)
+    reviews = (review.uses.get(review.sent) for review in asked)
+    whole = state.wave_review.use if state.wave_review.review.message else None
+    return any(use is not None and use.open for use in (*orders, *reviews, whole))
