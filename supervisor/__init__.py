@@ -4,10 +4,11 @@ The supervisor judges one candidate: verdict and certificates, a review, a landi
 An **entry** is one task's candidate. The gate (`gate.check_entry`) composes entries onto the tip of the target, in
 memory, into one commit. That commit passes three stages:
 
-1. **Scans** (`workers.workspace.scans`) read the composed diff, in milliseconds. A finding blocks, asks for a look, or is a note.
-2. **Checks** (`checks`) are commands from the target's own `forgepool.yaml` (`workers.policy.gate_file`), to which a plan may add.
-   A change to that file counts only after it has landed. Each check runs in a clean checkout with private folders,
-   unless its `uses` names a check whose output it needs. Its result is compared with the same check on the tip
+1. **Scans** (`workers.workspace.scans`) read the composed diff, in milliseconds. A finding blocks, asks for a look, or
+   is a note.
+2. **Checks** (`checks`) are commands from the target's own `forgepool.yaml` (`workers.policy.gate_file`), to which a
+   plan may add. A change to that file counts only after it has landed. Each check runs in a clean checkout with private
+   folders, unless its `uses` names a check whose output it needs. Its result is compared with the same check on the tip
    (`checks.results`).
 3. The same checks run once more with the target's own version of the tests and settings that the entry changes
    (`checks.results.protected`).

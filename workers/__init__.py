@@ -3,8 +3,8 @@ A worker turns one order into one candidate. This package also carries every mes
 
 An **order** is the message that asks for one **attempt** at a task. A worker takes the order's **lease**, leases a
 checkout, lets an **agent** edit, runs the task's acceptance commands and commits the files. Then it puts the
-**candidate** into the hub together with its **result** (`order.run_order`). Files of an attempt without a candidate go to
-another ref, from which nothing lands. Statements of the agent about its own work are stored (`claimed_*`), and no
+**candidate** into the hub together with its **result** (`order.run_order`). Files of an attempt without a candidate go
+to another ref, from which nothing lands. Statements of the agent about its own work are stored (`claimed_*`), and no
 decision reads them.
 
 The rooms, from the lowest to the highest; each imports only those before it:

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.land import land
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import Author, CheckRequest, EntryRef, LandRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.settings import Settings
 
 CHECK = CheckDefinition(name="nothing", run="true", waive=("cannot_fail",))

@@ -14,10 +14,9 @@ from forgepool.orchestrator.launch.prerequisites import only_family
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.supervisor.detection.projects import detect
 from forgepool.supervisor.detection.proposals import EXAMPLE, Detected, gate_file, read_committed
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.document import ReviewWord, voting
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.workers.policy.gate_file.document import GATE_FILE, ReviewWord, voting
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.schema.settings import Settings

@@ -10,11 +10,11 @@ from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
-from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
 from forgepool.workers.schema.orders import AcpAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 LOG_TAIL_CHARS = 6000
 DIFF_TAIL_CHARS = 8000

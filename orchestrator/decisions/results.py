@@ -33,7 +33,17 @@ from forgepool.workers.queue import replies
 from forgepool.workers.queue.replies import MessageStarted
 from forgepool.workers.schema.orders import WorkResult
 
-Answer = MessageStarted | replies.PathRequest | replies.WorkNote | ContextTold | WorkResult | Doubt | CheckResult | Review | Landing
+Answer = (
+    MessageStarted
+    | replies.PathRequest
+    | replies.WorkNote
+    | ContextTold
+    | WorkResult
+    | Doubt
+    | CheckResult
+    | Review
+    | Landing
+)
 
 
 def receive_answer(course: PlanIndex, state: RunState, answer: Answer) -> list[Event]:

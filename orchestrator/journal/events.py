@@ -177,8 +177,8 @@ __all__ = [
     "WaveReviewAnswered",
     "WaveReviewSent",
     "WaveSent",
-    "WorkersMissing",
     "WorkKept",
+    "WorkersMissing",
     "list_kept",
 ]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
-from forgepool.workers.workspace.scans.subject import printable
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.scans.subject import printable
 from forgepool.worktrees.commits.candidate import commit_candidate
 from forgepool.worktrees.commits.changes import find_impossible_path
 from forgepool.worktrees.commits.compose import tree_of

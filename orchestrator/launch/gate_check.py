@@ -17,11 +17,10 @@ from forgepool.orchestrator.launch.commits import CommitChange, change, fetch_co
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import blocking
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.document import CheckDefinition
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.supervisor.messages.requests import PERSON, Author, CheckRequest, EntryRef, ReviewPolicy, ReviewRequest
+from forgepool.workers.policy.gate_file.document import GATE_FILE, CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file

@@ -17,12 +17,10 @@ from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, P
 from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.document import GateFile, effective_checks
-from forgepool.workers.policy.gate_file.reading import read_gate_file
-from forgepool.workers.workspace.scans.protection import is_protected, run_by
 from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
 from forgepool.workers.llm.routing.table import read_table
+from forgepool.workers.policy.gate_file.document import GATE_FILE, GateFile, effective_checks
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.policy.network import HostsRefused, require_hosts
 from forgepool.workers.policy.sources import policy_of
 from forgepool.workers.sandbox.layers import NoSandbox
@@ -32,6 +30,7 @@ from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import VARIABLE
 from forgepool.workers.workspace.dependencies import SetupSite, provide
+from forgepool.workers.workspace.scans.protection import is_protected, run_by
 from forgepool.workers.workspace.workspace import describe_end
 from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths

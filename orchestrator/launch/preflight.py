@@ -14,11 +14,10 @@ from pathlib import Path
 
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.run.hub import CannotRun, Hub
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.document import CheckDefinition, effective_checks
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.policy.gate_file.document import GATE_FILE, CheckDefinition, effective_checks
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.sandbox.scratch import make_scratch
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings, search_path

@@ -20,8 +20,8 @@ from forgepool.orchestrator.plan.fan_out import (
     for_each,
     merge_defaults,
 )
-from forgepool.workers.policy.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
+from forgepool.workers.policy.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
 from forgepool.workers.schema.globs import BadGlob

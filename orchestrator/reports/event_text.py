@@ -178,7 +178,7 @@ def _of_task(event: e.Event) -> str | None:
         case e.OrderSent():
             on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
             return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
-        case e.OrderAnswered():
+        case e.OrderAnswered() | e.WorkKept():
             return _answered(event)
         case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
             return _of_paths(event)
@@ -188,8 +188,6 @@ def _of_task(event: e.Event) -> str | None:
             return _of_entry(event)
         case e.ProfileChosen() | e.ContextRebuilt():
             return _of_context(event)
-        case e.WorkKept():
-            return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
         case e.ReviewSent() | e.ReviewAnswered() | e.TaskApproved() | e.TaskRejected() | e.CandidateRestored():
             return _of_review(event)
         case e.LandingAnswered():
@@ -325,7 +323,9 @@ def _done(event: e.TaskUnchanged | e.TaskReported | e.TaskAlreadyThere) -> str:
     return f"already there, landed as {event.commit[:12]} by run {event.by_run}"
 
 
-def _answered(event: e.OrderAnswered) -> str | None:
+def _answered(event: e.OrderAnswered | e.WorkKept) -> str | None:
+    if isinstance(event, e.WorkKept):
+        return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
     result = event.result
     if result.outcome == "candidate":
         return f"{event.task}: candidate {(result.commit or '')[:12]}, {count_of(len(result.paths), 'file')} changed"

@@ -4,17 +4,16 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.orchestrator.reports.event_text import advice_words, clock
 from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TaskState, is_pausing
 from forgepool.orchestrator.state.train import decorate_line
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.answers import name_partner
 from forgepool.supervisor.train.coupling import in_order
 from forgepool.supervisor.train.model import TrainPolicy
 from forgepool.supervisor.train.surprise import admission
 from forgepool.workers.schema.error_lines import error_lines
+from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 _ENOUGH = 8
 """Submissions within an hour below which no overload is reported."""

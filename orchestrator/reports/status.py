@@ -23,6 +23,24 @@ _AT_WORK = ("running", "testing", "reviewing")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptStanding:
+    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
+
+    attempt: int
+    what: str
+    """`candidate`, which may land; `unverified`, which never does; `unfinished`, which another attempt may continue."""
+    ref: str
+    """Empty where the hub does not have them."""
+    commit: str
+    withheld: str
+    """Why the hub does not have them, and what has them; empty where it has."""
+
+    @property
+    def words(self) -> str:
+        return f"attempt {self.attempt}, {self.what}: {self.ref or self.withheld}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStanding:
     """One line of `status`."""
 
@@ -72,24 +90,6 @@ class ReviewStanding:
     held: tuple[str, ...] = ()
     """Findings that block the candidate."""
     dropped: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptStanding:
-    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
-
-    attempt: int
-    what: str
-    """`candidate`, which may land; `unverified`, which never does; `unfinished`, which another attempt may continue."""
-    ref: str
-    """Empty where the hub does not have them."""
-    commit: str
-    withheld: str
-    """Why the hub does not have them, and what has them; empty where it has."""
-
-    @property
-    def words(self) -> str:
-        return f"attempt {self.attempt}, {self.what}: {self.ref or self.withheld}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,6 @@ from forgepool.orchestrator.run.recovery import work_of
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import (
     CheckRequest,
     EntryRef,
@@ -28,6 +27,7 @@ from forgepool.supervisor.messages.requests import (
     WaveOf,
 )
 from forgepool.workers.order.entry import run_order
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms

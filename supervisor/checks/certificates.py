@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from forgepool.supervisor.checks.lines import line_of, match_inputs
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import inherit_environment
 from forgepool.workers.workspace.dependencies import environment_fingerprint

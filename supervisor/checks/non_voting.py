@@ -12,8 +12,8 @@ from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure
 from forgepool.supervisor.checks.runs import CheckRuns, Untold
 from forgepool.supervisor.checks.store import is_green
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Advice, CheckFailure
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.schema.error_lines import excerpt

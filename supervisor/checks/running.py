@@ -21,8 +21,8 @@ from forgepool.supervisor.checks.results.evidence import of_asked
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import ask
 from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access, unlent

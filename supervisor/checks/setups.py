@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import CheckFailure
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.network.package_access import PackageAccess
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell

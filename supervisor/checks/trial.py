@@ -18,9 +18,9 @@ from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.store import StoredResult, is_green
-from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, Flake
+from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.worktrees.commits.diff import renames
 from forgepool.worktrees.git.git import CommitId, TreeId
 

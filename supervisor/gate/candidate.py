@@ -14,7 +14,6 @@ from forgepool.supervisor.checks.results.touched import covers, free_touched, ow
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
 from forgepool.supervisor.messages.answers import CheckResult
@@ -22,6 +21,7 @@ from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.workers.policy.gate_file.document import as_check
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.subject import Subject
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff

@@ -22,11 +22,11 @@ from forgepool.supervisor.gate.candidate import ComposedCandidate
 from forgepool.supervisor.gate.check_target import whole_set
 from forgepool.supervisor.gate.requirements import Demands, demands_of
 from forgepool.supervisor.gate.verdicts import composable, conflicting
-from forgepool.workers.policy.gate_file.document import GATE_FILE, NotConfigured, voting
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest, TrainRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking, remaking
+from forgepool.workers.policy.gate_file.document import GATE_FILE, NotConfigured, voting
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level

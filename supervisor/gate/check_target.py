@@ -16,9 +16,9 @@ from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.store import is_green
 from forgepool.supervisor.gate.verdicts import base_red
-from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Flake
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,10 +27,10 @@ from forgepool.supervisor.gate.approvals import find_unapproved
 from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out, gate_changed_by, patch_ids
 from forgepool.supervisor.gate.diff_ownership import find_unowned
 from forgepool.supervisor.gate.requirements import Demands, demands_of
-from forgepool.workers.policy.gate_file.document import NotConfigured, voting
 from forgepool.supervisor.messages.answers import Landing
 from forgepool.supervisor.messages.requests import LandRequest
 from forgepool.supervisor.regeneration.regenerate import NotKept, remaking
+from forgepool.workers.policy.gate_file.document import NotConfigured, voting
 from forgepool.workers.queue import crash_points
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings

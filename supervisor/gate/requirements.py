@@ -5,6 +5,7 @@ The target's demands on all that lands on it, read from its tip and never from a
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from forgepool.supervisor.messages.requests import EntryRef, Independence, TrainRequest
 from forgepool.workers.policy.gate_file.document import (
     GATE_FILE,
     CheckDefinition,
@@ -18,10 +19,10 @@ from forgepool.workers.policy.gate_file.document import (
     voting,
 )
 from forgepool.workers.policy.gate_file.reading import read_gate_file, unknown_scopes, unknown_uses
-from forgepool.supervisor.messages.requests import EntryRef, Independence, TrainRequest
 from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId
 from forgepool.worktrees.hub.mirror import Mirror
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:

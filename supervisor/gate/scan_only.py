@@ -6,15 +6,14 @@ from dataclasses import replace
 from forgepool.supervisor.gate.check_entry import entries_in, find_taken_out
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.supervisor.gate.verdicts import conflicting, keep_out
-from forgepool.workers.policy.gate_file.document import NotConfigured
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.supervisor.regeneration.regenerate import Unrun
-from forgepool.workers.policy.gate_file.document import as_check
-from forgepool.workers.workspace.scans.scanning import find_kept_out as held_of
-from forgepool.workers.workspace.scans.scanning import scan, subject_of
+from forgepool.workers.policy.gate_file.document import NotConfigured, as_check
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.scans.scanning import find_kept_out as held_of
+from forgepool.workers.workspace.scans.scanning import scan, subject_of
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose
 from forgepool.worktrees.commits.diff import patch_id
 from forgepool.worktrees.git.git import CommitId, GitFailed

@@ -10,11 +10,11 @@ from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure, describe_red_base, name_failure
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import KeptOutBy, TrialFindings
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.supervisor.gate.blame import conflict_partner, find_red_partner
 from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, name_partner
 from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import printable
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, Conflict, Entry
 from forgepool.worktrees.git.git import CommitId, without_password

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message, Spent
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 _COMMIT = re.compile(r"[0-9a-f]{12}")
 

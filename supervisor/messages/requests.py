@@ -5,10 +5,10 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from forgepool.supervisor.findings import Threshold
-from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Approval, Certificate, Review
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import Limits, Message
+from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange
 
 LandingStyle = Literal["merge", "squash", "rebase"]
 PERSON = "person"

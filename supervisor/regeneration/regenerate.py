@@ -21,12 +21,11 @@ from forgepool.supervisor.checks.results.failures import describe_failure, missi
 from forgepool.supervisor.checks.results.touched import covers
 from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.checks.runs import Untold
-from forgepool.workers.policy.gate_file.document import NotConfigured, RegenerateDefinition
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.supervisor.messages.requests import TrainRequest
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, is_source, key_of, make_files
 from forgepool.supervisor.regeneration.running import make
-from forgepool.workers.policy.gate_file.document import as_check
+from forgepool.workers.policy.gate_file.document import NotConfigured, RegenerateDefinition, as_check
 from forgepool.workers.workspace.scans.protection import run_by
 from forgepool.worktrees.commits.candidate import differing, files_of, with_files
 from forgepool.worktrees.commits.compose import Made, Merged, Unmade, tree_of

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
 from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
-from forgepool.workers.policy.gate_file.document import CheckDefinition, RegenerateDefinition, as_check
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.supervisor.regeneration.kept import make_files
+from forgepool.workers.policy.gate_file.document import CheckDefinition, RegenerateDefinition, as_check
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import let_out

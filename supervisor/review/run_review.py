@@ -16,7 +16,6 @@ from forgepool.supervisor.checks.runs import Untold
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.gate.check_entry import Stop, entries_in, find_taken_out
 from forgepool.supervisor.gate.requirements import independence_of, read_regenerated
-from forgepool.workers.policy.gate_file.document import NotConfigured
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import ReviewRequest
 from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id
@@ -36,6 +35,7 @@ from forgepool.workers.context.view.live import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
+from forgepool.workers.policy.gate_file.document import NotConfigured
 from forgepool.workers.policy.judgement import judge_call
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.policy.rule import Ground

@@ -7,9 +7,9 @@ first of the landings. What others have put on the target between these is in it
 
 from collections.abc import Iterator
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.requests import EntryRef, LandedTask, ReviewRequest, WaveOf
 from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import subject_of
 from forgepool.workers.workspace.scans.shape import scan_shape
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import EntryRef
+from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import find_kept_out, scan, subject_of
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git

@@ -22,9 +22,9 @@ from pydantic import BaseModel
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.document import load_plan
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.document import read_policy
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 
 _KILLED = Path(__file__).parent / "data" / "killed_run"
 _FILES = _KILLED.with_name("older_files")

@@ -18,11 +18,11 @@ from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.supervisor.gate.check_entry import entries_in
 from forgepool.supervisor.gate.requirements import read_regenerated
 from forgepool.supervisor.gate.scan_only import screen
-from forgepool.workers.policy.gate_file.document import RegenerateDefinition
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import EntryRef, LandingStyle
 from forgepool.supervisor.regeneration.kept import KeptFiles, counts, is_made, key_of, own_patch_id
 from forgepool.supervisor.regeneration.regenerate import network_trouble, remaking
+from forgepool.workers.policy.gate_file.document import RegenerateDefinition
 from forgepool.workers.workspace.refs import overlay_ref
 from forgepool.worktrees.commits.candidate import files_of, tree_with
 from forgepool.worktrees.commits.compose import Composed, Conflict, compose, tree_of

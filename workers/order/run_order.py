@@ -52,7 +52,7 @@ _UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
 
 
 class NotDone(Exception):
-    """The order ended without a candidate; `fields` are those of its result, and `tree` its work where that is known."""
+    """The order ended without a candidate; `fields` are those of its result, `tree` its files where these are known."""
 
     def __init__(self, outcome: Outcome, detail: str, *, tree: TreeId | None = None, **fields: Any) -> None:
         super().__init__(detail)

@@ -182,9 +182,7 @@ def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -
     result, ref = candidate.result, unverified_ref(order.run, order.task, order.attempt)
     subject = f"Unverified, {result.outcome}: {order.title}"
     message = _message(order.model_copy(update={"title": subject, "description": result.detail}))
-    commit = commit_candidate(
-        mirror.git, base=candidate.base, tree=candidate.tree, message=message, at=order.issued_at
-    )
+    commit = commit_candidate(mirror.git, base=candidate.base, tree=candidate.tree, message=message, at=order.issued_at)
     result = result.model_copy(update={"unverified": commit})
     tag = _tag(mirror.git, commit, result, order)
     why = result.withheld or _push_unverified(mirror, order, ref, tag)

@@ -68,7 +68,8 @@ def why_withheld(work: Work) -> str:
     found = [] if RULE in subject.waive else [one for one in find_secrets(subject) if one.weight != "note"]
     if found:
         return f"{found[0].path}:{found[0].line} looks like {found[0].what}"
-    if unread := files_not_read(subject):
+    cut = (file for file in subject.files if file.cut and file.status != "D")
+    if unread := [*cut, *files_not_read(subject)]:
         return f"{unread[0].path} is too large to be searched for secrets"
     return next((f"{one.path}: {one.said}" for one in scan_sizes(subject)), "")
 

@@ -65,7 +65,6 @@ class AcceptanceFinding:
         output = self.output[-_OUTPUT_CHARACTERS:]
         return Verified(at=now(), ok=ok, detail=self.detail, output=output, fingerprint=print_, outside=self.paths)
 
-
     def with_held(self, held: Sequence[ScanFinding]) -> "AcceptanceFinding":
         """Add what the gate's scans would hold against the work, so that both are mended at once."""
         sentence, listed = describe_held(held)
@@ -243,9 +242,9 @@ class Workspace:
         claims: str = "",
     ) -> AcceptanceFinding:
         """
-        Check the scope, scan as the gate will, and run the acceptance commands and those of `also`, on the files so far.
+        Check the scope, scan as the gate will, and run the acceptance commands and those of `also`.
 
-        `planned` and `claims` are what the agent said of them. Files that the commands leave are removed again. No
+        `planned` and `claims` are what the agent said of its files. Files that the commands leave are removed again. No
         process of the agent may be running.
         """
         try:
@@ -263,9 +262,7 @@ class Workspace:
             )
         if asked.verdict == "refused":
             return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
-        work = Work(
-            git=self.mirror.git, order=self.order, tree=tree, paths=paths, planned=planned, claims=claims
-        )
+        work = Work(git=self.mirror.git, order=self.order, tree=tree, paths=paths, planned=planned, claims=claims)
         held = find_held(work)
         finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
         if self.order.acceptance or also:

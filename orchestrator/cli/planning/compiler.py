@@ -10,14 +10,14 @@ from forgepool.orchestrator.cli.planning.conversation import SKILL, PlanConversa
 from forgepool.orchestrator.cli.planning.critic import Criticism, criticise, find_critic
 from forgepool.orchestrator.cli.planning.draft import DraftJudge, PlanDraft
 from forgepool.orchestrator.decisions.reasons import count_of
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.review.brief import conventions
 from forgepool.supervisor.review.panel import Seat
 from forgepool.supervisor.review.quoting import Quotation
 from forgepool.workers.agents.briefing.system_prompt import builtin_skill, prompt
 from forgepool.workers.agents.builtin.loop import ConversationOutcome
 from forgepool.workers.llm.routing.table import Table
+from forgepool.workers.policy.gate_file.document import GATE_FILE
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.orders import Limits, Spent, add_spent
 from forgepool.workers.tools.tool import Arguments, Finish, Tool, ToolAnswer, make_typed_tool
 from forgepool.workers.tools.workplace import Workplace

@@ -28,17 +28,17 @@ from forgepool.orchestrator.launch.gate_check import (
 )
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
-from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.policy.gate_file.document import CheckDefinition
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import Advice, Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.agents.families import family_said
 from forgepool.workers.llm.routing.table import read_table, unknown
+from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.documents import read_text
 from forgepool.workers.schema.error_lines import error_lines, without_escapes
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.worktrees.errors import UserError
 
 _TAIL_LINES = 40

@@ -15,9 +15,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from forgepool.orchestrator.cli.output.say import complain, say
 from forgepool.orchestrator.plan.entries import PlanSource
-from forgepool.workers.policy.gate_file.reading import GateSource
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.policy.document import PolicyEntry
+from forgepool.workers.policy.gate_file.reading import GateSource
 from forgepool.workers.schema.mistakes import models_in
 from forgepool.worktrees.errors import UserError
 

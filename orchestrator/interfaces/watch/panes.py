@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines
-from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.actions import WebAction, actions_of
 from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
@@ -20,6 +19,7 @@ from forgepool.orchestrator.run.run_folder import NoSuchRun
 from forgepool.orchestrator.state.run import branch_of, with_branches
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.workers.schema.orders import CommandAgent
+from forgepool.workers.workspace.scans.findings import finding_words
 
 Tab = Literal["about", "transcript", "diff", "log"]
 TABS: tuple[Tab, ...] = get_args(Tab)

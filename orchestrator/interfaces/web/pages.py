@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines
-from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.orchestrator.interfaces.web.actions import actions_of
 from forgepool.orchestrator.interfaces.words import Tone, phase_words, state_words, tone
 from forgepool.orchestrator.journal.events import CheckAnswered, OrderAnswered
@@ -33,6 +32,7 @@ from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, Phase, TaskState
 from forgepool.workers.agents.render_transcript import NarratedLine, lines
 from forgepool.workers.context.transcript.entries import TranscriptWrong, parse_transcript
+from forgepool.workers.workspace.scans.findings import finding_words
 from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
 Row = TypeVar("Row")

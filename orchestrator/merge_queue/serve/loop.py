@@ -44,8 +44,8 @@ from forgepool.orchestrator.state.run import with_branches
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import MOST_PATHS
 from forgepool.supervisor.messages.answers import Landing
-from forgepool.workers.workspace.scans.subject import printable
 from forgepool.workers.workspace.refs import overlay_ref, run_refs, submission_ref
+from forgepool.workers.workspace.scans.subject import printable
 from forgepool.worktrees.commits.changes import changes, find_impossible_path, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed
 from forgepool.worktrees.git.history import is_ancestor

@@ -10,9 +10,9 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.readiness import find_conflicts
 from forgepool.orchestrator.plan.validation.case import Case, is_by_model
 from forgepool.orchestrator.plan.validation.facts import Fault
-from forgepool.workers.workspace.scans.protection import find_manifests, is_protected
 from forgepool.workers.agents.briefing.prediction.signals import find_named
 from forgepool.workers.schema.mistakes import nearest
+from forgepool.workers.workspace.scans.protection import find_manifests, is_protected
 
 _WILD = re.compile(r"[*?\[{]")
 _SURE = 0.9

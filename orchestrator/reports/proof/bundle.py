@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import Message
 from forgepool.worktrees.errors import UserError
 

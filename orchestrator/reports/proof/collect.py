@@ -38,8 +38,8 @@ from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.supervisor.messages.answers import Approval, PersonApproval, ReviewApproval
 from forgepool.workers.schema.error_lines import error_lines
 from forgepool.workers.schema.orders import Spent
-from forgepool.worktrees.git.git import without_password
 from forgepool.workers.workspace.scans.findings import finding_words
+from forgepool.worktrees.git.git import without_password
 
 Commands = Callable[[str], Mapping[str, str]]
 """Looks up the commands of the checks by which a commit of the target judges, by name; empty where it cannot."""

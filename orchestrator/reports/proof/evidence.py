@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.reports.proof.bundle import LandedEntry, LandingProof, ProofBundle, ReviewProof
 from forgepool.supervisor.checks.certificates import Inputs, certificate_key, unproven
-from forgepool.workers.policy.gate_file.reading import read_gate
-from forgepool.workers.policy.gate_file.document import GateFile, voting
 from forgepool.supervisor.messages.answers import Certificate
+from forgepool.workers.policy.gate_file.document import GateFile, voting
+from forgepool.workers.policy.gate_file.reading import read_gate
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.worktrees.commits.changes import FileTooLarge, changes
 from forgepool.worktrees.commits.compose import tree_of

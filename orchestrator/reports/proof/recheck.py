@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from forgepool.orchestrator.reports.proof.bundle import LandingProof, ProofBundle
 from forgepool.supervisor.gate.check_entry import examine
-from forgepool.workers.policy.gate_file.document import GATE_FILE
-from forgepool.workers.policy.gate_file.reading import read_gate
-from forgepool.workers.policy.gate_file.document import CheckDefinition, voting
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.policy.gate_file.document import GATE_FILE, CheckDefinition, voting
+from forgepool.workers.policy.gate_file.reading import read_gate
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import changes
 from forgepool.worktrees.git.git import CommitId

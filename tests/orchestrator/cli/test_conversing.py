@@ -274,7 +274,7 @@ def test_a_shell_completes_the_names_of_runs_and_tasks(home: Home, line: str, fo
 
 _ASKS = """
 turns:
-  - calls: [{tool: write_file, path: a, content: "2"}, {tool: ask_human, question: "tabs?"}]
+  - calls: [{tool: write_file, path: a, content: "2"}, {tool: ask, question: "tabs?"}]
   - calls: [{tool: finish, summary: with tabs}]
 """
 

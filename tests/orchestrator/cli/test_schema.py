@@ -12,9 +12,9 @@ from people import ROOT, person_in
 
 from forgepool.orchestrator.cli.run.schema import FileKind, make_schema
 from forgepool.orchestrator.plan.entries import PlanSource
-from forgepool.workers.policy.gate_file.reading import GateSource
 from forgepool.workers.llm.routing.table import SHIPPED
 from forgepool.workers.policy.document import PolicyEntry
+from forgepool.workers.policy.gate_file.reading import GateSource
 from forgepool.workers.schema.documents import load, read
 from forgepool.workers.schema.mistakes import DocumentWrong
 

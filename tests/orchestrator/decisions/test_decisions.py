@@ -39,8 +39,8 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 
 def next_events(

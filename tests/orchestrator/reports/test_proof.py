@@ -20,8 +20,8 @@ from forgepool.orchestrator.reports.proof.prove import read_chain, read_spine
 from forgepool.orchestrator.reports.proof.seal import seal
 from forgepool.orchestrator.reports.proof.verify import BundleVerdict, verify_bundle
 from forgepool.supervisor.checks.certificates import certificate_key, certify
-from forgepool.workers.policy.gate_file.reading import read_gate
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.reading import read_gate
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 

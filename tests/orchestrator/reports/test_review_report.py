@@ -34,9 +34,9 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.answers import CheckFailure, Flake, ReviewApproval
 from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 OF = course(task("a", agent=BuiltinAgent(), attempts=1), gate=GateOptions(wave=Wave()))
 BUG = ReviewFinding(severity="high", category="bug", file="a.py", line=3, claim="off by one", evidence="f(1)", fix="<=")

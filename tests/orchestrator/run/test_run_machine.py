@@ -53,8 +53,8 @@ from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Outcome, WorkOrder
 
 # Thousands of journals are written and synced, in memory where possible.

@@ -15,7 +15,7 @@ _CHECKS = {"sound": "! grep -rq BROKEN --include=*.txt ."}
 _SCRIPT = """
 turns:
   - calls:
-      - {tool: write_file, path: t.py, content: "def total(items):\\n    # TODO: handle refunds\\n    return sum(items)\\n"}
+      - {tool: write_file, path: t.py, content: "def total(items):\\n    return sum(items)  # TODO: refunds\\n"}
       - {tool: finish, summary: written}
   - calls:
       - {tool: write_file, path: t.py, content: "def total(items):\\n    return sum(items)\\n"}

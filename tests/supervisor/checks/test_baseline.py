@@ -14,9 +14,9 @@ from gates import Gate, check
 from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran, judge
 from forgepool.supervisor.checks.results.problems import report_of_problems
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
 
 LINT = check("ruff check --isolated --no-cache --output-format concise .", "lint", baseline="tip")

@@ -6,8 +6,8 @@ import pytest
 from gates import Gate, check
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, definition_digest, environment, unproven
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, TreeId
 

@@ -3,8 +3,8 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
 
 GREEN = check("test -e a")

@@ -14,8 +14,8 @@ import pytest
 from gates import Gate, check
 from package_hosts import PASSWORD, PROXY_PASSWORD, Company, company
 
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 
 _ATTEMPTS = count(1)
 HIDDEN = '! env | grep -q sesame && ! grep -rqs sesame . "$HOME" "$TMPDIR" /proc/self/environ'

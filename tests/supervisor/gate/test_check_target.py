@@ -7,9 +7,9 @@ from gates import Gate, check
 from pydantic import ValidationError
 
 from forgepool.supervisor.checks.results.failures import describe_red_base
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, Flake
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 
 GREP = check("! grep -q bad a", "grep")
 

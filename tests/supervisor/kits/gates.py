@@ -8,9 +8,9 @@ from repositories import Hub, git
 
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.land import land
-from forgepool.workers.policy.gate_file.document import RULES, CheckDefinition
 from forgepool.supervisor.messages.answers import CheckResult, Landing
 from forgepool.supervisor.messages.requests import CheckRequest, EntryRef, LandRequest
+from forgepool.workers.policy.gate_file.document import RULES, CheckDefinition
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import Mirror, open_mirror
 

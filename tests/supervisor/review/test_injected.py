@@ -10,8 +10,8 @@ import pytest
 from injections import INJECTIONS, OBEY
 from review_kit import Desk, finding, read, script, verdict
 
-from forgepool.workers.workspace.scans.scanning import scan, subject_of
 from forgepool.workers.context.transcript.entries import ConversationStarted, TurnSaid
+from forgepool.workers.workspace.scans.scanning import scan, subject_of
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId, Git
 

@@ -4,9 +4,9 @@ import pytest
 from review_kit import KEY_VALUE, Desk, Serve, calls, finding, read, script, verdict
 from vendors.answers import Say, Seen
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.requests import ReviewPolicy, Sibling
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, TurnSaid
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 PASS = verdict("pass")
 TWO = {"a": "2\n"}

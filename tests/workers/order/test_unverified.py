@@ -19,7 +19,7 @@ KEY = "AKIA" + "Q7RTB2WXNMZKLP4S"
 ASKS = """
 turns:
   - calls: [{tool: write_file, path: a, content: "2\\n"}]
-  - calls: [{tool: ask_human, question: Which?}]
+  - calls: [{tool: ask, question: Which?}]
 """
 
 
@@ -109,13 +109,13 @@ def test_a_hub_that_is_gone_changes_no_verdict(host: Host) -> None:
     assert done.withheld.startswith("the hub could not be reached") and "only host here has it" in done.withheld
 
 
-def test_a_stopped_delivery_leaves_its_work_and_the_next_its_candidate(host: Host, redis: Redis, redis_url: str) -> None:
+def test_a_stopped_delivery_leaves_its_work_and_the_next_its_candidate(
+    host: Host, redis: Redis, redis_url: str
+) -> None:
     """The run that stopped it waits for no answer, so that it is told by a note."""
     host.settings = host.settings.model_copy(update={"broker_url": redis_url})
     until = time.monotonic() + 1.0
-    stopped = host.carry_out(
-        agent=CommandAgent(run="echo 2 > a; sleep 60"), stop=lambda: time.monotonic() > until
-    )
+    stopped = host.carry_out(agent=CommandAgent(run="echo 2 > a; sleep 60"), stop=lambda: time.monotonic() > until)
     assert stopped.outcome == "agent_failed" and stopped.unverified is not None
     ((_, told),) = read(redis, "r", after="0-0", wait_s=1.0)
     note = WorkNote.model_validate_json(told)

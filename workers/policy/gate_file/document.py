@@ -13,7 +13,6 @@ from forgepool.workers.schema.mistakes import Duration, Slug
 from forgepool.workers.schema.orders import CachedFolder, Message, Setup
 from forgepool.workers.schema.policy_rules import RuleEntry
 
-
 GATE_FILE = "forgepool.yaml"
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import beside_tests
 from forgepool.workers.workspace.scans.subject import LEAVE, Subject, finding, is_covered, is_granted
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file

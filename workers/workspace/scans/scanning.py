@@ -7,10 +7,10 @@ Each family of rules is a module of its own. `RULES` in the gate file's document
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, Weight
 from forgepool.workers.policy.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
 from forgepool.workers.workspace.scans import gate_settings, protection, shape
 from forgepool.workers.workspace.scans.content import bypasses, evasion, instructions, placeholders, secrets, unicode
+from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, Weight
 from forgepool.workers.workspace.scans.source.grammar import sources
 from forgepool.workers.workspace.scans.source.layout import may_be_layout, without_layout
 from forgepool.workers.workspace.scans.subject import Subject, find_moved_lines, finding, printable

@@ -5,8 +5,8 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.source.grammar import SourceText
 from forgepool.workers.workspace.scans.subject import Subject, finding, is_covered, is_granted, is_held
 from forgepool.worktrees.commits.candidate import WORK

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.document import CheckDefinition, PeoplesScans
 from forgepool.workers.schema.globs import parse
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.worktrees.commits.diff import FileDiff
 from forgepool.worktrees.git.git import CommitId, Git, TreeId
 

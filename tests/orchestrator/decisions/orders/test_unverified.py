@@ -1,7 +1,7 @@
 """Work that is no candidate is remembered, and no road leads it to the target."""
 
 import pytest
-from plans import answered, begun, course, follow, sent, task
+from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -10,9 +10,8 @@ from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.queue.replies import WorkNote
 from forgepool.workers.schema.orders import Outcome
 
@@ -69,7 +68,7 @@ def test_work_that_was_kept_is_named_until_its_task_is_done() -> None:
     follow(state, *decide(OF, state, now=1e6, order_slots=0, review_slots=0, draining=False))
     follow(state, sent("a", 2), answered("a", 2))
     (one, _) = standing(OF, state, now=1.0, live=True).tasks
-    assert [(each.attempt, each.what, each.ref.partition("/p-1/")[2], each.commit) for each in one.kept] == [
+    assert [(each.attempt, each.what, each.ref.partition(f"/{RUN}/")[2], each.commit) for each in one.kept] == [
         (1, "unverified", "unverified/a/1", "u-1"),
         (2, "candidate", "orders/a/2", "c-a-2"),
     ]

@@ -46,10 +46,10 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request, rev
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.answers import Approval, Flake, PersonApproval, ReviewApproval
 from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, CommandAgent, ScriptedAgent, Spent
+from forgepool.workers.workspace.scans.findings import ScanFinding
 
 BY_SCRIPT = PlanReview(policy=ReviewPolicy(script="x"))
 REVIEWED: dict[str, Any] = {"agent": BuiltinAgent()}

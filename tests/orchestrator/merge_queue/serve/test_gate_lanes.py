@@ -20,8 +20,8 @@ from forgepool.orchestrator.run.dispatch import check_request
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
-from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.supervisor.messages.answers import Landing
+from forgepool.workers.policy.gate_file.reading import read_gate_file
 
 FILE = """\
 version: 1

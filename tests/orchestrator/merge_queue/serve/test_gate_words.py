@@ -15,8 +15,8 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.reports.queue_status import explain_task, standing_of, standings
 from forgepool.orchestrator.state.run import RunState
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.supervisor.messages.answers import CheckResult
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.worktrees.git.git import CommitId
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from forgepool.supervisor.gate.check_entry import examine
 from forgepool.supervisor.gate.land import land
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest, EntryRef, LandRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.settings import Settings
 
 CHECK = """

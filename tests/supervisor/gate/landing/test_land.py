@@ -9,9 +9,9 @@ from gates import Gate, check
 from repositories import git
 
 from forgepool.supervisor.checks.certificates import certificate_key, certify
-from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.supervisor.messages.answers import Certificate, CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref
 

@@ -10,14 +10,18 @@ from repositories import git, write
 from forgepool.workers.context.transcript.entries import TurnSaid, Verified
 from forgepool.workers.schema.orders import ScriptedAgent, WorkResult
 from forgepool.workers.schema.policy_rules import ScanTerms
+from forgepool.workers.workspace.screening import Work, find_held
+from forgepool.worktrees.git.git import Git, TreeId
 
 FILES = {
     "a.py": "def total(items):\n    return sum(items)\n",
     "test_a.py": "from a import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n",
 }
 CLEAN = "def total(items):\n    return sum(items, 0)\n"
-EMPTY_EXCEPT = "def total(items):\n    try:\n        return sum(items)\n    except TypeError:\n        pass\n"
-SKIPPED = "import pytest\n\nfrom a import total\n\n\n@pytest.mark.skip\ndef test_total():\n    assert total([1, 2]) == 3\n"
+STUB = "def total(items):\n    pass\n"
+SKIPPED = (
+    "import pytest\n\nfrom a import total\n\n\n@pytest.mark.skip\ndef test_total():\n    assert total([1, 2]) == 3\n"
+)
 TODO = "def total(items):\n    # TODO: handle refunds\n    return sum(items)\n"
 
 
@@ -47,8 +51,13 @@ def verdicts(host: Host) -> list[Verified]:
     ("path", "bad", "good", "rule"),
     [
         ("a.py", TODO, CLEAN, "placeholder"),
-        ("a.py", EMPTY_EXCEPT, CLEAN, "placeholder"),
-        ("test_a.py", SKIPPED, FILES["test_a.py"] + "\n\ndef test_none():\n    assert total([]) == 0\n", "test-skipped"),
+        ("a.py", STUB, CLEAN, "placeholder"),
+        (
+            "test_a.py",
+            SKIPPED,
+            FILES["test_a.py"] + "\n\ndef test_none():\n    assert total([]) == 0\n",
+            "test-skipped",
+        ),
     ],
 )
 def test_a_finding_comes_back_into_the_conversation_with_the_gates_words(
@@ -130,12 +139,19 @@ def test_attention_is_left_to_a_reviewer_and_rules_are_those_of_the_base(
     assert work(host, ("a.py", TICKET), scans=terms).outcome == verdict
 
 
-def test_the_worktrees_own_gate_file_decides_nothing(host: Host) -> None:
+def test_the_works_own_gate_file_decides_nothing(host: Host) -> None:
+    """No tool lets an agent write it, but a command could."""
     gate = "version: 1\nchecks: {test: pytest -q}\n"
     commit(host, {"forgepool.yaml": gate})
-    own = ("forgepool.yaml", f"{gate}scans: {{waive: [placeholder, protected-path]}}\n")
-    done = work(host, own, ("a.py", TODO))
-    assert done.outcome == "verify_failed" and "protected-path" in done.log_tail and "placeholder" in done.log_tail
+    base = host.base
+    commit(host, {"forgepool.yaml": f"{gate}scans: {{waive: [placeholder, protected-path]}}\n", "a.py": TODO})
+    tree = TreeId(git(host.hub, "rev-parse", "main^{tree}"))
+    order = host.order(base=base, agent=script(), scans=ScanTerms())
+    work = Work(git=Git(git_dir=host.hub), order=order, tree=tree, paths=("a.py", "forgepool.yaml"))
+    assert {(one.path, one.rule) for one in find_held(work)} == {
+        ("a.py", "placeholder"),
+        ("forgepool.yaml", "protected-path"),
+    }
 
 
 def test_files_that_checks_run_are_protected_also_those_of_the_plan(host: Host) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.policy.gate_file.document import CheckDefinition, ScanRules
 from forgepool.supervisor.messages.requests import EntryRef
+from forgepool.workers.policy.gate_file.document import CheckDefinition, ScanRules
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import subject_of
 from forgepool.workers.workspace.scans.subject import Subject
 from forgepool.worktrees.commits.compose import tree_of

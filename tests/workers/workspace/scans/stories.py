@@ -21,8 +21,8 @@ from typing import Any
 
 import yaml
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.requests import EntryRef
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import scan, subject_of
 from forgepool.workers.workspace.scans.subject import Subject
 from forgepool.worktrees.git.git import CommitId, Git, TreeId

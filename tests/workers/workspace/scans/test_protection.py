@@ -4,9 +4,9 @@ import pytest
 from changing import Changes, Scan, rules
 from forbidden_paths import HARNESS, OPEN, OTHER_SETTINGS, PROTECTED, SETTINGS, UNAWARE, Change
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.workspace.scans.content.evasion import scan_harness
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.gate_settings import scan_gate_settings
 from forgepool.workers.workspace.scans.protection import scan_protection
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from stories import PARTS, Stage, story
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.policy.gate_file.document import RULES
-from forgepool.workers.workspace.scans.content import secrets
-from forgepool.workers.workspace.scans.scanning import MOST_OF_A_RULE, find_kept_out, scan
 from forgepool.workers.schema.mistakes import nearest
+from forgepool.workers.workspace.scans.content import secrets
+from forgepool.workers.workspace.scans.findings import ScanFinding
+from forgepool.workers.workspace.scans.scanning import MOST_OF_A_RULE, find_kept_out, scan
 
 _HERE = Path(__file__).parent
 _WEIGHTS = ("blocks", "attention", "note")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from changing import Changes, rules
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.supervisor.messages.requests import EntryRef
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import subject_of
 from forgepool.workers.workspace.scans.shape import scan_shape
 from forgepool.worktrees.commits.compose import tree_of

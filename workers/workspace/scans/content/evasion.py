@@ -9,9 +9,9 @@ Code that is put together at run time is not found.
 import re
 from collections.abc import Iterable, Iterator
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.content.patches import find_disguise, find_patched
 from forgepool.workers.workspace.scans.content.process_exit import ChangedProgram, Oddity, find_program_ends, programs
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
 
 _READS = (

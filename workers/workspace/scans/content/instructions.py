@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.source.grammar import SourceText
 from forgepool.workers.workspace.scans.subject import Subject, finding, lighter
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import Subject, find_moved_lines, finding, lighter
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
 from forgepool.workers.workspace.scans.content.secrets import is_listing
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.syntax import language_of
 from forgepool.workers.workspace.scans.source.grammar import SourceText, is_code, sources
 from forgepool.workers.workspace.scans.subject import Subject, finding

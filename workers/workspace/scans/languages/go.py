@@ -25,7 +25,15 @@ from forgepool.workers.workspace.scans.languages.conditions import (
     negate_condition,
     relation_of,
 )
-from forgepool.workers.workspace.scans.languages.suite import Assertion, Mark, Relation, Strength, Suite, SuiteCase, name_set
+from forgepool.workers.workspace.scans.languages.suite import (
+    Assertion,
+    Mark,
+    Relation,
+    Strength,
+    Suite,
+    SuiteCase,
+    name_set,
+)
 from forgepool.workers.workspace.scans.languages.syntax import children_of, text_of, walk, words
 
 if TYPE_CHECKING:

@@ -36,7 +36,14 @@ from forgepool.workers.workspace.scans.languages.suite import (
     SuiteCase,
     name_set,
 )
-from forgepool.workers.workspace.scans.languages.syntax import arguments_of, children_of, first_line, text_of, walk, words
+from forgepool.workers.workspace.scans.languages.syntax import (
+    arguments_of,
+    children_of,
+    first_line,
+    text_of,
+    walk,
+    words,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

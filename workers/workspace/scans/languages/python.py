@@ -23,7 +23,15 @@ from forgepool.workers.workspace.scans.languages.conditions import (
     relation_of,
     tolerance_of,
 )
-from forgepool.workers.workspace.scans.languages.suite import Assertion, Mark, Strength, Suite, SuiteCase, Value, name_set
+from forgepool.workers.workspace.scans.languages.suite import (
+    Assertion,
+    Mark,
+    Strength,
+    Suite,
+    SuiteCase,
+    Value,
+    name_set,
+)
 from forgepool.workers.workspace.scans.languages.syntax import arguments_of, children_of, line_of, text_of, walk, words
 
 if TYPE_CHECKING:

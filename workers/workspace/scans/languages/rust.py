@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from forgepool.workers.workspace.scans.languages.building import Draft, assertion_of, build, mark_kind, mark_of, values_in
+from forgepool.workers.workspace.scans.languages.building import (
+    Draft,
+    assertion_of,
+    build,
+    mark_kind,
+    mark_of,
+    values_in,
+)
 from forgepool.workers.workspace.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
 from forgepool.workers.workspace.scans.languages.suite import Assertion, Mark, Suite, SuiteCase
 from forgepool.workers.workspace.scans.languages.syntax import children_of, parse, text_of, walk, words

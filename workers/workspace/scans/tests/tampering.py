@@ -2,8 +2,8 @@
 Tests that demand less than before: removed, skipped, emptied, loosened, or with another expected result.
 
 Python, JavaScript, TypeScript, Go, Rust and Java are read by grammar, other languages line by line. The docstring of
-`workers.workspace.scans.languages` says what is seen of each. New tests are welcome, and so are renamed, moved, split and
-parametrised ones, as long as no assertion is lost.
+`workers.workspace.scans.languages` says what is seen of each. New tests are welcome, and so are renamed, moved, split
+and parametrised ones, as long as no assertion is lost.
 """
 
 import csv

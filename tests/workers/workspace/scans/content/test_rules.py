@@ -8,8 +8,8 @@ import pytest
 import yaml
 from stories import Stage, Story, story
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.policy.gate_file.document import RULES
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.scanning import find_kept_out
 
 _FILES = sorted(Path(__file__).with_name("rules").glob("*.yaml"))

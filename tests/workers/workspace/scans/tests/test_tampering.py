@@ -4,8 +4,8 @@ import pytest
 from changing import Changes, rules
 from suites_of_tests import DISHONEST, HONEST, Edit
 
-from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.tests.tampering import scan_tests
 
 CHECKS = (CheckDefinition(name="test", run='pytest -m "not slow"'),)
