@@ -151,8 +151,7 @@ def report_lines(
             if task.question:
                 yield f"  - it asks a person; {answer_with(state.run, task.id)}"
             yield from _reasons(task, public)
-            yield from () if public else (f"  - kept: {one.words}" for one in list_kept(state, task))
-            yield from () if public else _logs(kept, logs, task)
+            yield from () if public else _leavings(kept, state, logs, task)
             yield from _looked_at(kept.course, state, task)
             yield from _used(task)
     yield from _target(kept.course, recorded, public)
@@ -328,8 +327,9 @@ def _reasons(task: TaskState, public: bool) -> Iterator[str]:
             yield f"    | {line}"
 
 
-def _logs(kept: KeptRun, logs: LogIndex, task: TaskState) -> Iterator[str]:
-    """Yield the folder of a task's newest logs, and the command that shows all."""
+def _leavings(kept: KeptRun, state: RunState, logs: LogIndex, task: TaskState) -> Iterator[str]:
+    """Yield the refs that keep a task's files, the folder of its newest logs, and the command that shows all logs."""
+    yield from (f"  - kept: {one.words}" for one in list_kept(state, task))
     found = logs.logs(task.id)
     if found:
         last = found[-1]

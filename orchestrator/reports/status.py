@@ -17,7 +17,7 @@ from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
-from forgepool.workers.workspace.refs import candidate_ref, progress_ref, unverified_ref
+from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
 
 _AT_WORK = ("running", "testing", "reviewing")
 
@@ -70,7 +70,7 @@ class TaskStanding:
     """Usage of models, including reviews."""
     used_by_reviews: RunBill
     kept: tuple[KeptStanding, ...] = ()
-    """What its attempts have left, until it has landed."""
+    """The files that its attempts have left, until it has landed."""
     context: float | None = None
     """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
 
@@ -214,7 +214,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     )
 
 
-_REFS = {"candidate": candidate_ref, "unverified": unverified_ref, "unfinished": progress_ref}
+_REFS = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
 
 
 def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:

@@ -146,12 +146,7 @@ def order(
         context=task.profile or None,
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
-        scans=ScanTerms(
-            grants=planned.grants,
-            waive=planned.waive,
-            reviewed=course.wants_review(task),
-            checks={check.name: check.run for check in _plan_checks(course)},
-        ),
+        scans=_scan_terms(course, task),
         limits=_limits(planned.limits, task),
         reasons=task.reasons,
         references=planned.context,
@@ -166,6 +161,11 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _scan_terms(course: PlanIndex, task: TaskState) -> ScanTerms:
+    planned, checks = course.tasks[task.id], {check.name: check.run for check in _plan_checks(course)}
+    return ScanTerms(grants=planned.grants, waive=planned.waive, reviewed=course.wants_review(task), checks=checks)
 
 
 def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:

@@ -18,7 +18,7 @@ from forgepool.workers.schema.documents import read
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import CommandAgent
 from forgepool.workers.schema.settings import Settings
-from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref, unverified_ref
+from forgepool.workers.workspace.refs import candidate_ref, marker_ref, progress_ref, result_ref, work_ref
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.errors import InfrastructureError, UserError
 from forgepool.worktrees.git.git import CommitId, GitFailed, without_password
@@ -168,7 +168,7 @@ def carry_assets(plan: Plan, source: Path | None, hub: Hub, folder: Path, run: s
 
 
 _MOST_DONE, _TOGETHER = 30, 10
-_OF_ATTEMPTS = (candidate_ref, result_ref, unverified_ref)
+_OF_ATTEMPTS = (candidate_ref, result_ref, work_ref)
 
 
 def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: Path) -> list[str]:

@@ -34,7 +34,7 @@ from forgepool.workers.workspace.refs import (
     require_hub,
 )
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
-from forgepool.workers.workspace.screening import Work, why_withheld
+from forgepool.workers.workspace.screening import AttemptWork, why_withheld
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
@@ -144,7 +144,7 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
         paths = list_touched_paths(changes(git, base, tree))
         if not paths:
             return result
-        work = Work(git=git, order=workspace.order, tree=tree, paths=paths)
+        work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
         result = result.model_copy(update={"withheld": why_withheld(work)})
         return publish_unverified(workspace.mirror, workspace.order, Candidate(base=base, tree=tree, result=result))
     except (GitFailed, Unusable, OSError) as trouble:

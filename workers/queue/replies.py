@@ -44,7 +44,7 @@ class WorkNote(Message):
     order_id: str
     commit: str
     withheld: str = ""
-    """As in a result: why the hub does not have the commit, and what has it."""
+    """The reason why the hub does not have the commit, as in a result."""
 
 
 class MessageRefused(Message):

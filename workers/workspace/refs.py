@@ -34,9 +34,9 @@ def candidate_ref(run: str, task: str, attempt: int) -> str:
     return f"refs/forgepool/{run}/orders/{task}/{attempt}"
 
 
-def unverified_ref(run: str, task: str, attempt: int) -> str:
+def work_ref(run: str, task: str, attempt: int) -> str:
     """
-    Return the ref of an attempt's work that is no candidate, such as that of a timeout: a tag like a candidate's.
+    Return the ref of an attempt's unverified work, such as that of a timeout: a tag like a candidate's.
 
     It is not where candidates are: nothing takes the one for the other, and nothing lands from here.
     """
@@ -179,7 +179,7 @@ def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -
     Another delivery of the order may have left its own work there, which this replaces. Where the hub does not take it,
     or must not have it, as `withheld` says, the commit stays in the mirror alone.
     """
-    result, ref = candidate.result, unverified_ref(order.run, order.task, order.attempt)
+    result, ref = candidate.result, work_ref(order.run, order.task, order.attempt)
     subject = f"Unverified, {result.outcome}: {order.title}"
     message = _message(order.model_copy(update={"title": subject, "description": result.detail}))
     commit = commit_candidate(mirror.git, base=candidate.base, tree=candidate.tree, message=message, at=order.issued_at)

@@ -24,7 +24,7 @@ _MOST_TOLD = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class AttemptWork:
     """The files that an attempt has made so far."""
 
     git: Git
@@ -36,7 +36,7 @@ class Work:
     claims: str = ""
 
 
-def find_held(work: Work) -> tuple[ScanFinding, ...]:
+def find_held(work: AttemptWork) -> tuple[ScanFinding, ...]:
     """
     Return the findings for which the gate would return the work; none where it is not known by which rules it scans.
 
@@ -59,7 +59,7 @@ def describe_held(held: Sequence[ScanFinding]) -> tuple[str, str]:
     return f"the gate's scans would return it for {lines[0]}{more}", "\n".join(lines)
 
 
-def why_withheld(work: Work) -> str:
+def why_withheld(work: AttemptWork) -> str:
     """Return why the work must not be pushed, as a sentence without the secret; empty where it may be."""
     from forgepool.workers.workspace.scans.content.secrets import RULE, files_not_read, find_secrets
     from forgepool.workers.workspace.scans.shape import scan_sizes
@@ -68,13 +68,14 @@ def why_withheld(work: Work) -> str:
     found = [] if RULE in subject.waive else [one for one in find_secrets(subject) if one.weight != "note"]
     if found:
         return f"{found[0].path}:{found[0].line} looks like {found[0].what}"
+    if (large := next(iter(scan_sizes(subject)), None)) is not None:
+        return f"{large.path}: {large.said}"
     cut = (file for file in subject.files if file.cut and file.status != "D")
-    if unread := [*cut, *files_not_read(subject)]:
-        return f"{unread[0].path} is too large to be searched for secrets"
-    return next((f"{one.path}: {one.said}" for one in scan_sizes(subject)), "")
+    unread = next(iter((*cut, *files_not_read(subject))), None)
+    return f"{unread.path} is too large to be searched for secrets" if unread is not None else ""
 
 
-def _gate_at_base(work: Work) -> GateFile | None:
+def _gate_at_base(work: AttemptWork) -> GateFile | None:
     """Return what the base demands, with the plan's checks; None where its file is wrong, which the gate reports."""
     from forgepool.workers.policy.gate_file.reading import read_gate
 
@@ -87,7 +88,7 @@ def _gate_at_base(work: Work) -> GateFile | None:
         return None
 
 
-def _subject(work: Work, gate: GateFile) -> "Subject":
+def _subject(work: AttemptWork, gate: GateFile) -> "Subject":
     from forgepool.workers.workspace.scans.scanning import subject_of
     from forgepool.workers.workspace.scans.subject import is_covered
 

@@ -30,7 +30,7 @@ from forgepool.workers.workspace.assets import VARIABLE, lay_out
 from forgepool.workers.workspace.citations import find_wrong_citations
 from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.workspace.screening import Work, describe_held, find_held
+from forgepool.workers.workspace.screening import AttemptWork, describe_held, find_held
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, TreeId
@@ -262,7 +262,9 @@ class Workspace:
             )
         if asked.verdict == "refused":
             return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
-        work = Work(git=self.mirror.git, order=self.order, tree=tree, paths=paths, planned=planned, claims=claims)
+        work = AttemptWork(
+            git=self.mirror.git, order=self.order, tree=tree, paths=paths, planned=planned, claims=claims
+        )
         held = find_held(work)
         finding = accept(self.order, self.checkout.path, self.own, self.logs, also=also, left_s=left_s, stop=stop)
         if self.order.acceptance or also:

@@ -10,7 +10,7 @@ from repositories import git, write
 from forgepool.workers.context.transcript.entries import TurnSaid, Verified
 from forgepool.workers.schema.orders import ScriptedAgent, WorkResult
 from forgepool.workers.schema.policy_rules import ScanTerms
-from forgepool.workers.workspace.screening import Work, find_held
+from forgepool.workers.workspace.screening import AttemptWork, find_held
 from forgepool.worktrees.git.git import Git, TreeId
 
 FILES = {
@@ -147,7 +147,7 @@ def test_the_works_own_gate_file_decides_nothing(host: Host) -> None:
     commit(host, {"forgepool.yaml": f"{gate}scans: {{waive: [placeholder, protected-path]}}\n", "a.py": TODO})
     tree = TreeId(git(host.hub, "rev-parse", "main^{tree}"))
     order = host.order(base=base, agent=script(), scans=ScanTerms())
-    work = Work(git=Git(git_dir=host.hub), order=order, tree=tree, paths=("a.py", "forgepool.yaml"))
+    work = AttemptWork(git=Git(git_dir=host.hub), order=order, tree=tree, paths=("a.py", "forgepool.yaml"))
     assert {(one.path, one.rule) for one in find_held(work)} == {
         ("a.py", "placeholder"),
         ("forgepool.yaml", "protected-path"),
