@@ -310,6 +310,16 @@ class TaskRetried(Message):
     task: str
     afresh: bool = True
     """From the target's tip and with all its attempts; else where it was."""
+    note: str = ""
+    """Words of a person to the agent of its next attempts; empty where there are none."""
+    by: str = ""
+    """The person's name, where there is a note."""
+    model: str = ""
+    """The model of its next attempts; empty leaves it as it is."""
+
+    @property
+    def notes(self) -> tuple[Reply, ...]:
+        return (Reply(question="", answer=self.note, by=self.by),) if self.note else ()
 
 
 class TaskReplied(Message):

@@ -308,7 +308,10 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskCancelled():
             return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
         case e.TaskRetried():
-            return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
+            if not event.afresh:
+                return f"{event.task}: may continue"
+            said = f"; {event.by or 'a person'} says: {one_line(event.note)}" if event.note else ""
+            return f"{event.task}: will be tried again{f' with {event.model}' if event.model else ''}{said}"
         case e.TaskReplied():
             return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}; it continues"
         case _:

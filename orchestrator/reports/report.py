@@ -311,6 +311,13 @@ def _attempts(task: TaskState) -> str:
 
 def _history(task: TaskState) -> Iterator[str]:
     yield from (f"  - attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
+    yield from _notes(task)
+
+
+def _notes(task: TaskState) -> Iterator[str]:
+    """Yield the words of people that came with a retry."""
+    notes = (reply for reply in task.replies if not reply.question)
+    yield from (f"  - {note.by or 'a person'} said: {one_line(note.answer)}" for note in notes)
 
 
 def _reasons(task: TaskState, public: bool) -> Iterator[str]:
@@ -325,6 +332,7 @@ def _reasons(task: TaskState, public: bool) -> Iterator[str]:
             yield f"    see it again: {reason.reproduce}"
         for line in error_lines(reason.log_tail, 6):
             yield f"    | {line}"
+    yield from _notes(task)
 
 
 def _leavings(kept: KeptRun, state: RunState, logs: LogIndex, task: TaskState) -> Iterator[str]:

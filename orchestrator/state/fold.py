@@ -127,7 +127,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     known = state.removed | state.tasks
     state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
-    state.plan_digest, state.assets = event.plan_digest, event.assets
+    state.plan_digest, state.assets, state.models = event.plan_digest, event.assets, {}
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
         state.note_reopening()
@@ -280,6 +280,8 @@ def _apply_word_of_a_person(
     match event:
         case e.TaskRetried():
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
+            if event.model:
+                state.models = state.models | {event.task: event.model}
             for kind in list(state.streaks):
                 state.end_streak(kind)
         case e.TaskReplied():

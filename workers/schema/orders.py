@@ -167,7 +167,7 @@ class Prior(Message):
 
 
 class Reply(Message):
-    """A person's answer to a question that parked an earlier order of the task."""
+    """A person's answer to a question that parked an earlier order of the task; without a question, a note for it."""
 
     question: str
     answer: str

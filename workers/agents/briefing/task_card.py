@@ -134,7 +134,7 @@ def task_card(
         parts.append(_own("its criteria", title + _listed(order.criteria)))
     parts += [*conventions, *priors, *context, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
-    parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]
+    parts += [_own("words of a person", _reply(reply)) for reply in order.replies]
     return TaskCard(sections=tuple(parts))
 
 
@@ -165,6 +165,8 @@ def _reason(reason: ReasonPack) -> str:
 
 
 def _reply(reply: Reply) -> str:
+    if not reply.question:
+        return f"## A word from {reply.by or 'a person'} on this task\n{reply.answer.strip()}"
     by = f" by {reply.by}" if reply.by else ""
     return f"## A question that was answered{by}\nAsked:\n{quote_text(reply.question)}\nAnswer:\n{reply.answer.strip()}"
 
