@@ -176,10 +176,11 @@ def _assert_certified(machine: Machine, repository: Repository) -> None:
     run = machine.runs()[0]
     answered = events_of(machine.journal(), e.OrderAnswered)
     kept = [
-        f"refs/forgepool/{run}/orders/{one.task}/{one.result.attempt}"
+        f"refs/forgepool/{run}/{'orders' if one.result.commit else 'unverified'}/{one.task}/{one.result.attempt}"
         for one in answered
-        if one.result.commit and one.task not in _LANDED
+        if (one.result.commit or one.result.unverified) and one.task not in _LANDED
     ]
+    assert f"refs/forgepool/{run}/unverified/unaccepted/1" in kept
     assert sorted(repository.refs("refs/forgepool")) == sorted(kept)
 
 

@@ -63,16 +63,17 @@ def why_withheld(work: AttemptWork) -> str:
     """Return why the work must not be pushed, as a sentence without the secret; empty where it may be."""
     from forgepool.workers.workspace.scans.content.secrets import RULE, files_not_read, find_secrets
     from forgepool.workers.workspace.scans.shape import scan_sizes
+    from forgepool.workers.workspace.scans.subject import printable
 
     subject = _subject(work, _gate_at_base(work) or GateFile(checks=()))
     found = [] if RULE in subject.waive else [one for one in find_secrets(subject) if one.weight != "note"]
     if found:
-        return f"{found[0].path}:{found[0].line} looks like {found[0].what}"
+        return f"{printable(found[0].path)}:{found[0].line} looks like {found[0].what}"
     if (large := next(iter(scan_sizes(subject)), None)) is not None:
         return f"{large.path}: {large.said}"
     cut = (file for file in subject.files if file.cut and file.status != "D")
     unread = next(iter((*cut, *files_not_read(subject))), None)
-    return f"{unread.path} is too large to be searched for secrets" if unread is not None else ""
+    return f"{printable(unread.path)} is too large to be searched for secrets" if unread is not None else ""
 
 
 def _gate_at_base(work: AttemptWork) -> GateFile | None:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Machine, Repository, command, events_of, write_plan
+from kit import Machine, Repository, command, events_of, wait_until, write_plan
 
 from forgepool.orchestrator.journal import events as e
 
@@ -74,3 +74,20 @@ def test_work_that_failed_is_kept_and_lands_by_no_road(ground: Path, machine: Ma
     assert not [one for one in events_of(machine.journal(), e.CheckSent) if one.task != "good"]
     left = machine.run("clean", run, "--hub", "--yes")
     assert left.status == 0 and repository.refs("refs/forgepool") == [], left.out + left.err
+
+
+def test_the_work_of_a_cancelled_attempt_is_kept(ground: Path, machine: Machine, repository: Repository) -> None:
+    """Its worker is told to stop, and no answer of it is waited for."""
+    slow = {"id": "slow", "files": ["s.txt"], "agent": command("echo made > s.txt; echo ready; sleep 60")}
+    rest = {"id": "rest", "files": ["g.txt"], "agent": command("sleep 8; echo g > g.txt")}
+    started = machine.start("run", _plan(ground, slow, rest), "--repo", repository.path, "--workers", "2")
+    run = machine.the_run()
+    log = machine.home / "runs" / run / "logs/orders/slow/1/agent.log"
+    wait_until(lambda: log.exists() and "ready" in log.read_text(), "the agent's word")
+    assert machine.run("cancel", run, "slow").status == 0
+    machine.wait_for("work.kept", task="slow")
+    ended = started.ended()
+    assert ended.status == 1 and "slow: the files of attempt 1 are kept, unverified" in ended.out, ended.out + ended.err
+    ref = f"refs/forgepool/{run}/unverified/slow/1"
+    assert repository.git("show", f"{ref}^{{commit}}:s.txt") == "made"
+    assert f"kept: attempt 1, unverified: {ref}" in machine.run("report", run).out

@@ -89,6 +89,11 @@ def test_a_secret_stays_on_its_host_and_its_value_in_no_word(host: Host) -> None
     assert KEY in git(host.folder, *shown), "the command that the words name shows the work"
 
 
+def test_a_name_that_no_message_carries_is_escaped(host: Host) -> None:
+    done = work(host, f"printf 'key = \"{KEY}\"' > \"$(printf 'c\\351.py')\"; exit 3")
+    assert done.withheld.startswith("c\\udce9.py:1 looks like an AWS Access Key") and done.encode()
+
+
 def test_a_waived_rule_lets_it_be_pushed(host: Host) -> None:
     done = work(host, f"echo 'key = \"{KEY}\"' > c.py; exit 3", scans=ScanTerms(waive=("secret",)))
     assert (done.withheld, kept(host)) == ("", [REF])
