@@ -21,6 +21,7 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import say
 from forgepool.orchestrator.cli.output.terminal import print_table
+from forgepool.orchestrator.plan.validation.paths import LIKELY
 from forgepool.workers.agents.briefing.prediction.calibration import AS_IT_IS, calibration_error
 from forgepool.workers.agents.briefing.prediction.facts import read_facts
 from forgepool.workers.agents.briefing.prediction.history import read_history
@@ -30,13 +31,14 @@ from forgepool.workers.agents.briefing.prediction.replay import (
     MODES,
     QUERIES,
     SHOWN,
+    WEIGH,
     Mode,
     PastTask,
     fit_recent,
     rank,
     replay,
 )
-from forgepool.workers.agents.briefing.prediction.signals import SIGNALS, Found, identifiers
+from forgepool.workers.agents.briefing.prediction.signals import SIGNALS, Found, find_evidence, identifiers
 from forgepool.worktrees.git.git import CommitId, Git
 
 TUNED = ("boltons", "humanize", "python-slugify")
@@ -105,6 +107,8 @@ def files(
         _tell(found, names)
     say("\ncalibration error of ten predictions for each commit; from a threshold on: mean probability, share right")
     _tell_calibration(found, [*known, *shown])
+    say("\ncommits whose files `check --thorough` would doubt: with half of them given, and wrongly with all of them")
+    _tell_warnings(found, [*known, *shown])
     say("\nseconds of `predict_files` at the newest commit: with the fit, with a kept fit, in the same process again")
     print_table(("repository", "commits", "replay ms", "first", "kept", "again"), times)
     say(f"\n{time.monotonic() - begun:.0f} s in all")
@@ -134,6 +138,10 @@ def _measure(name: str, git: Git, found: Table) -> tuple[int, float]:
                 _add(found, name, mode, query, evidence, [(curves[mode].at(score), hit) for score, hit in scored])
                 found[name, "uncalibrated", mode].add(scored, 0)
             past[mode].append(scored[:SHOWN])
+        if len(past["given"]) > FEWEST:
+            complete = find_evidence(query.commit.text, query.truth, query.tree, query.past, WEIGH["text"])
+            doubts = [(curves["given"].at(score), False) for score, *_ in rank(complete, "given")]
+            found[name, "complete", "given"].add(doubts, 0)
     return asked, 1000 * spent / max(1, asked)
 
 
@@ -205,6 +213,23 @@ def _tell_calibration(found: Table, names: Sequence[str]) -> None:
             rows.append((name, mode, str(count), *errors, *(_from(ours, threshold) for threshold in _THRESHOLDS)))
     columns = ("repository", "known", "commits", "fitted", "not fitted", "before")
     print_table((*columns, *(f"from {threshold}" for threshold in _THRESHOLDS)), rows)
+
+
+def _tell_warnings(found: Table, names: Sequence[str]) -> None:
+    rows = []
+    for name in names:
+        half, whole = (_doubted(found[name, method, "given"]) for method in ("all together", "complete"))
+        right = sum(any(right for _, right in answer) for answer in half)
+        rows.append(
+            (name, f"{len(half)}, {right} rightly", str(len(whole)), str(len(found[name, "complete", "given"].answers)))
+        )
+    print_table(("repository", "half given", "all given", "commits"), rows)
+
+
+def _doubted(measured: Measured) -> list[Answer]:
+    """Return the answers that have a warning, without what is too improbable for one."""
+    sure = ([one for one in answer if one[0] >= LIKELY] for answer in measured.answers)
+    return [answer for answer in sure if answer]
 
 
 def _from(shown: Answer, threshold: float) -> str:

@@ -17,6 +17,7 @@ from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, P
 from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
+from forgepool.workers.agents.briefing.prediction.predict import predict_files
 from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.gate_file.document import GATE_FILE, GateFile, effective_checks
@@ -72,10 +73,25 @@ def gather_facts(
         has_checks=any(check.voting for check in checks),
         protected=frozenset(path for path in paths if is_protected(path) or path in run_files or covered.covers(path)),
         results=dict(base.run_all()),
+        likely=predict_likely(plan, git, tip, settings.cache),
         estimate=estimate,
         skills=frozenset((*builtin_skills(), *repository_skills(git, tip))),
         models=frozenset(read_table(settings.models_file).models) if settings.broker_url is None else None,
     )
+
+
+def predict_likely(plan: Plan, git: Git, tip: CommitId, cache: Path) -> dict[str, list[tuple[str, float]]]:
+    """Return the files that each task that declares some changes, too; none where the past is too short to tell."""
+    paths = tuple(tree_paths(git, tip))
+    likely = {}
+    for task in plan.tasks:
+        declared = Globs.of(task.files or ())
+        given = [path for path in paths if declared.covers(path)]
+        if given:
+            text = "\n".join([task.title, task.description, *task.acceptance])
+            found = predict_files(git, tip, text, given, cache=cache / "predictions")
+            likely[task.id] = [(one.path, one.probability) for one in found if one.calibrated]
+    return likely
 
 
 def _gate_of(git: Git, tip: CommitId) -> GateFile:

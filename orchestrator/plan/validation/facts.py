@@ -55,6 +55,8 @@ class PlanFacts:
     """The paths of the tree that the gate protects from agents."""
     results: Mapping[tuple[str, str], BaseResult] = field(default_factory=dict)
     """The results on the base by task and acceptance command; what is missing was not run."""
+    likely: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    """The files that each task changes with some probability, by the repository's past."""
     estimate: Estimate | None = None
     skills: frozenset[str] | None = None
     """The names of the skills that a built-in agent can be given."""

@@ -16,6 +16,8 @@ from forgepool.workers.workspace.scans.protection import find_manifests, is_prot
 
 _WILD = re.compile(r"[*?\[{]")
 _SURE = 0.9
+LIKELY = 0.7
+"""The least probability of a file that a task is asked about."""
 _MOST_NAMED = 4
 
 
@@ -123,6 +125,29 @@ def find_named_outside(case: Case) -> Iterator[Fault]:
 
 def _base(path: str) -> str:
     return posixpath.basename(path)
+
+
+def find_likely_outside(case: Case) -> Iterator[Fault]:
+    """
+    Yield a fault for each file that a task changes very likely, by the repository's past, and that no task may write.
+
+    A file that the task reads has been thought of.
+    """
+    for task in case.plan.tasks:
+        declared = case.writes[task.id]
+        if not declared or not is_by_model(task):
+            continue
+        reads = Globs.of(task.reads)
+        outside = [
+            f"'{path}' ({probability:.0%})"
+            for path, probability in case.facts.likely.get(task.id, ())
+            if probability >= LIKELY and not reads.covers(path) and not case.graph.find_writers(Globs.exactly([path]))
+        ]
+        if outside:
+            wrong = (
+                f"very likely changes {_listed(outside)}, too, as past commits like it did; if so, add it to 'files'"
+            )
+            yield case.fault("likely-outside", task, ("files",), wrong, "warning")
 
 
 def find_many_files(case: Case) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from forgepool.orchestrator.plan.validation.facts import Fault, PlanFacts, PlanL
 from forgepool.orchestrator.plan.validation.goal import find_too_dear, find_uncovered
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.orchestrator.plan.validation.paths import (
+    find_likely_outside,
     find_many_files,
     find_named_outside,
     find_overlaps,
@@ -31,6 +32,7 @@ _RULES: tuple[Callable[[Case], Iterator[Fault]], ...] = (
     find_protected,
     find_overlaps,
     find_named_outside,
+    find_likely_outside,
     find_many_files,
     find_unproven,
     find_unfailing,

@@ -128,6 +128,18 @@ def test_a_name_of_the_base_needs_no_maker(person: Person) -> None:
     assert thorough(person, one, {**two, "description": "Call `total` in the till."}) == (0, [])
 
 
+def test_a_file_that_has_always_changed_with_the_tasks_files_is_asked_about(person: Person) -> None:
+    """A past of fewer than 100 commits is too short to say so."""
+    task = {"id": "a", "acceptance": ["grep -q round shop.py"]}
+    for number in range(120):
+        person.commit({"shop.py": f"{FILES['shop.py']}# {number}\n", "api.txt": f"total {number}\n"})
+        if number == 50:
+            assert thorough(person, task) == (0, [])
+    status, (fault,) = thorough(person, task)
+    assert (status, fault["rule"], fault["level"]) == (0, "likely-outside", "warning")
+    assert "very likely changes 'api.txt' (" in fault["sentence"]
+
+
 def test_checks_without_a_vote_prove_nothing(person: Person) -> None:
     person.commit({"forgepool.yaml": None})
     told = {"told": {"run": "sh run_tests.sh", "voting": False}}

@@ -6,9 +6,10 @@ import pytest
 from plans import course, task
 from repositories import git
 
-from forgepool.orchestrator.launch.prerequisites import check_hub_writable, find_tight_windows
+from forgepool.orchestrator.launch.prerequisites import check_agents, check_hub_writable, find_tight_windows
 from forgepool.orchestrator.plan.document import Plan, TaskNeed
-from forgepool.workers.schema.orders import BuiltinAgent
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, ScriptedAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.hub.mirror import open_mirror
 
@@ -48,3 +49,12 @@ def test_whole_results_that_may_not_fit_a_models_window_are_warned_of(
     if warns:
         assert "task 'sum' needs the whole result of 3 tasks, up to about 123,000 tokens" in said[0]
         assert "model 'small' has a window of 30,000" in said[0]
+
+
+def test_the_program_of_the_tasks_that_a_lead_dispatches_must_be_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lead = task("lead", agent=ScriptedAgent(script="turns: []"), answers=True, leads=CliAgent(program="claude"))
+    with pytest.raises(CannotRun, match="task 'lead' needs claude, which is not on PATH"):
+        check_agents(course(lead).plan, Settings(home=tmp_path))

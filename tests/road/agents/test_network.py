@@ -19,11 +19,12 @@ def site() -> Iterator[str]:
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(200)
-            if self.path == "/page":
-                self.send_header("Content-Type", "text/html; charset=latin-1")
+            if self.path in ("/page", "/strange"):
+                charset = "latin-1" if self.path == "/page" else "idna"
+                self.send_header("Content-Type", f"text/html; charset={charset}")
             self.end_headers()
             page = "<head><style>p {}</style></head><p>Caf\xe9  rules</p><script>no()</script>".encode("latin-1")
-            self.wfile.write(page + b" more" * 200 if self.path == "/page" else self.path.encode())
+            self.wfile.write(page + b" more" * 200 if self.path in ("/page", "/strange") else self.path.encode())
 
         def log_message(self, format: str, *words: object) -> None: ...
 
@@ -79,9 +80,10 @@ def test_a_check_reaches_the_hosts_that_the_person_allows(
 def test_an_agent_fetches_a_page_of_a_granted_host_and_no_other(
     ground: Path, machine: Machine, repository: Repository, site: str
 ) -> None:
-    """The page's readable text is kept under a number. A task without hosts has no such tool."""
+    """The page's readable text is kept under a number, whatever its charset. A task without hosts has no such tool."""
     turns = [
         {"calls": [{"tool": "fetch", "url": f"http://{site}/page"}]},
+        {"calls": [{"tool": "fetch", "url": f"http://{site}/strange"}]},
         {"calls": [{"tool": "fetch", "url": "http://other.example.org/page"}]},
         {"calls": [{"tool": "fetch", "url": "file:///etc/passwd"}]},
         {"calls": [{"tool": "write_file", "path": "a.txt", "content": "x\n"}]},
@@ -97,6 +99,7 @@ def test_an_agent_fetches_a_page_of_a_granted_host_and_no_other(
     told = machine.run("transcript", machine.runs()[0], "granted").out
     assert "ctx_001: text/html, 1,01" in told and "Caf\xe9 rules more more" in told, told
     assert "no()" not in told and "more characters: read_file or grep" in told
-    assert "status 403: other.example.org:80 is not among the hosts" in told and "ctx_002" not in told, told
+    assert "status 403: other.example.org:80 is not among the hosts" in told and "ctx_003" not in told, told
+    assert "ctx_002: text/html" in told and "Caf\ufffd rules more" in told, told
     assert "url: String should match pattern" in told
     assert "no tool is called 'fetch'" in machine.run("transcript", machine.runs()[0], "alone").out

@@ -284,6 +284,13 @@ def test_a_specification_without_requirements_is_told(desk: Desk) -> None:
         (("version: 1", "version: 1\ntarget: main"), "plan.yaml:2: 'target' is a key that only a person writes"),
         (("checks:\n  there: ls README.md", "checks: none"), "'checks: none' is a person's to write; name a check"),
         (("needs: [first]", "needs: [first]\n    waive: [placeholder]"), "'waive' is a key that only a person writes"),
+        (("needs: [first]", "needs: [first]\n    env: {PATH: /tmp}"), "'env' is a key that only a person writes"),
+        (("needs: [first]", "needs: [first]\n    unchanged: ok"), "'unchanged' is a key that only a person writes"),
+        (
+            ("  there: ls README.md", "  there: {run: ls README.md, voting: false}"),
+            "'voting' of check 'there' is a person's to write",
+        ),
+        ((PLAN, f"{PLAN}...\n"), "plan.yaml: the plan cannot be continued by a line"),
         (("  agent: {builtin: {}}", "  agent: {cli: claude}"), "'agent: cli' is a person's to choose"),
         (("version: 1", "version: 1\nbase: other"), "base 'other' is no branch, tag or commit"),
         (("name: two-files", "name: taken"), "the branch forgepool/taken exists; choose another name"),

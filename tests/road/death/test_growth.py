@@ -35,7 +35,7 @@ def _write(ground: Path, text: str = _MORE) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["unjournaled", "journaled", "order.sent"])
+@pytest.mark.parametrize("point", [pytest.param("unjournaled", marks=pytest.mark.soak), "journaled", "order.sent"])
 def test_an_orchestrator_killed_beside_the_addition_adds_once(
     point: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:

@@ -647,6 +647,7 @@ def test_a_gate_that_gives_no_sign_is_told_of_and_no_longer_waited_for(pair: Pai
         ({"tasks": (task("a", waive=("secret",)),)}, "task 'a' has `waive`"),
         ({"gate": {"wave": {}}}, "has a `wave`"),
         ({"review": {"policy": {"reviewers": 2}}}, "names its reviewers, but a queue"),
+        ({"review": {"policy": {"lenses": ("review-tests",)}}}, "names its reviewers, but a queue"),
         ({"review": {"commands": True}}, None),
         ({}, None),
         ({"checks": "none"}, None),

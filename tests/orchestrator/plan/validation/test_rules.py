@@ -121,6 +121,17 @@ def test_a_file_that_the_description_names_may_be_written_or_is_read() -> None:
     assert found(task("a", description=text, context=["src/inventory/catalog.py:1-20"])) == []
 
 
+def test_a_file_that_probably_changes_too_is_asked_about_unless_a_task_may_write_it() -> None:
+    path = "src/inventory/catalog.py"
+    one, likely = task("a", files=["README.md"]), {"a": [(path, 0.7), ("CHANGELOG.md", 0.69)]}
+    (fault,) = faults_of(one, likely=likely)
+    assert (fault.rule, fault.level, fault.line) == ("likely-outside", "warning", 5)
+    assert f"very likely changes '{path}' (70%), too" in fault.sentence and "CHANGELOG" not in fault.sentence
+    assert found(task("a", files=["README.md"], reads=[path]), likely=likely) == []
+    assert found(one + task("b", files=[path]), likely=likely) == []
+    assert found(task("a", files=[], acceptance=[]), likely=likely) == []
+
+
 def test_a_task_of_a_model_writes_few_files() -> None:
     assert found(task("a", files=["src/**", "tests/**"])) == ["5 many-files?"]
     assert found(task("a", files=["src/**"])) == []
