@@ -10,7 +10,7 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.run.options import OneTask, Run, find_run_with
-from forgepool.orchestrator.decisions.reasons import count_of, one_line
+from forgepool.orchestrator.decisions.reasons import author_in, count_of, one_line
 from forgepool.orchestrator.launch.salvage import (
     SalvagedWork,
     compose_work,
@@ -23,6 +23,7 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
+from forgepool.supervisor.messages.requests import PERSON
 from forgepool.workers.schema.error_lines import error_lines
 from forgepool.workers.schema.settings import Settings
 
@@ -76,7 +77,15 @@ def salvage(
         for line in _describe(kept, state, state.tasks[task], work):
             say(line)
         return 0
-    _tell(kept, state.tasks[task], work, said, quietly=patch == "-")
+    lines = [f"{said}: {task}, attempt {work.kept.attempt}, {work.kept.what}; {_where(state, work)}"]
+    if work.kept.withheld:
+        lines.append(f"it must not be pushed: {work.kept.withheld}")
+    elif branch is not None:
+        lines.append(f"mend it, then submit it: {_submission(kept, state, task, work, branch, repo)}")
+    if patch != "-":
+        say("\n".join(map(printable, lines)))
+    elif work.conflicts or work.kept.withheld:
+        complain("; ".join(lines), 0)
     return 0
 
 
@@ -132,17 +141,14 @@ def _where(state: RunState, work: SalvagedWork) -> str:
     return f"it conflicts with {state.target} in {paths}, so this is the work as it was made, on {work.base[:12]}"
 
 
-def _tell(kept: KeptRun, task: TaskState, work: SalvagedWork, said: str, *, quietly: bool) -> None:
-    """Say what was made, and how it gets into the target; on standard error where the work is on standard output."""
-    state = kept.state()
-    lines = [f"{said}: {task.id}, attempt {work.kept.attempt}, {work.kept.what}; {_where(state, work)}"]
-    if work.kept.withheld:
-        lines.append(f"it must not be pushed: {work.kept.withheld}")
-    if said.startswith("branch "):
-        name = shlex.quote(said.removeprefix("branch "))
-        lines.append(f"mend it, then submit it: forgepool queue submit {name} --target {shlex.quote(state.target)}")
-    if not quietly:
-        for line in lines:
-            say(line)
-    elif work.conflicts or work.kept.withheld:
-        complain("; ".join(lines), 0)
+def _submission(kept: KeptRun, state: RunState, task: str, work: SalvagedWork, branch: str, repo: Path) -> str:
+    """Return the command that submits the branch, which names the agent: its work is reviewed as an agent's."""
+    words = ["forgepool", "queue", "submit", branch, "--target", state.target]
+    if repo != Path():
+        words += ["--repo", str(repo)]
+    author = author_in(kept.course, state, state.tasks[task])
+    if author.agent not in (PERSON, "command"):
+        words += ["--agent", author.agent]
+        of_it = state.tasks[task].result is not None and state.tasks[task].made_by == work.kept.attempt
+        words += [word for family in author.families if of_it for word in ("--family", family)]
+    return shlex.join(words)
