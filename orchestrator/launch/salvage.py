@@ -89,14 +89,15 @@ def make_branch(work: SalvagedWork, repo: Path, branch: str) -> None:
     Make a branch of the work in a clone on this host.
 
     Raises:
-        CannotRun: the branch exists, its name is invalid, or the clone is the hub, which must not have the work.
+        CannotRun: the branch exists, its name is invalid, or the clone is the hub, to which the work was not pushed.
     """
     git = _clone(work, repo)
     if git.run("check-ref-format", f"refs/heads/{branch}", ok=(0, 1)).status or branch.startswith("-"):
         raise CannotRun(f"'{branch}' is no name for a branch; give another one with --branch")
     if work.kept.withheld and git.git_dir == work.hub.facts.local:
         raise CannotRun(
-            f"{repo} is the hub, which must not have this work: {work.kept.withheld}; give --to DIR or --patch FILE"
+            f"{repo} is the hub, and this work was not pushed there: {work.kept.withheld}; give --to DIR or "
+            "--patch FILE"
         )
     if git.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1)).status == 0:
         raise CannotRun(f"{repo} has a branch '{branch}' already; give another name with --branch")

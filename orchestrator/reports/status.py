@@ -17,7 +17,6 @@ from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
-from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
 
 _AT_WORK = ("running", "testing", "reviewing")
 
@@ -214,13 +213,15 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     )
 
 
-_REFS = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
-
-
 def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
     """Yield the files that the attempts of a task have left; those of one that is done are removed."""
-    for number, one in task.works.items() if task.phase not in DONE else ():
-        ref = "" if one.withheld else _REFS[one.what](state.run, task.id, number)
+    if not task.works or task.phase in DONE:
+        return
+    from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
+
+    refs = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
+    for number, one in task.works.items():
+        ref = "" if one.withheld else refs[one.what](state.run, task.id, number)
         yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
 
 

@@ -53,33 +53,23 @@ def salvage(
     kept = find_run_with(run, task)
     if kept.options.gate:
         raise CannotRun(f"{kept.options.run} is a merge queue; its entries are branches of those who submitted them")
-    wishes = [one for one in (branch, to, patch) if one is not None]
-    if len(wishes) > 1:
+    if sum(one is not None for one in (branch, to, patch)) > 1:
         raise CannotRun("give one of --branch, --to and --patch")
     state = kept.state()
     if task is None:
-        if wishes:
+        if branch or to or patch:
             raise CannotRun(f"no task is named; `forgepool salvage {state.run}` lists what there is")
         _list(state)
         return 0
     _refuse_to_overwrite(patch)
     work = compose_work(kept, state, state.tasks[task], Settings())
-    if branch is not None:
-        make_branch(work, repo, branch)
-        said = f"branch {branch}"
-    elif to is not None:
-        make_worktree(work, repo, to)
-        said = f"{to}"
-    elif patch is not None:
-        _write(patch, read_patch(work))
-        said = patch
-    else:
-        for line in _describe(kept, state, state.tasks[task], work):
-            say(line)
+    place = _get(work, branch, to, patch, repo)
+    if not place:
+        say("\n".join(_describe(kept, state, state.tasks[task], work)))
         return 0
-    lines = [f"{said}: {task}, attempt {work.kept.attempt}, {work.kept.what}; {_where(state, work)}"]
+    lines = [f"{place}: {task}, attempt {work.kept.attempt}, {work.kept.what}; {_where(state, work)}"]
     if work.kept.withheld:
-        lines.append(f"it must not be pushed: {work.kept.withheld}")
+        lines.append(f"it was not pushed to the hub: {work.kept.withheld}")
     elif branch is not None:
         lines.append(f"mend it, then submit it: {_submission(kept, state, task, work, branch, repo)}")
     if patch != "-":
@@ -87,6 +77,19 @@ def salvage(
     elif work.conflicts or work.kept.withheld:
         complain("; ".join(lines), 0)
     return 0
+
+
+def _get(work: SalvagedWork, branch: str | None, to: Path | None, patch: str | None, repo: Path) -> str:
+    """Make what is asked for, and return its name; empty where nothing is."""
+    if branch is not None:
+        make_branch(work, repo, branch)
+        return f"branch {branch}"
+    if to is not None:
+        make_worktree(work, repo, to)
+        return str(to)
+    if patch is not None:
+        _write(patch, read_patch(work))
+    return patch or ""
 
 
 def _list(state: RunState) -> None:

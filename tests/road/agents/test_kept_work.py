@@ -125,7 +125,9 @@ def test_work_that_did_not_land_is_salvaged_on_the_tip(ground: Path, machine: Ma
     assert repository.refs("refs") == refs
 
     made = machine.run("salvage", run, "red", "--branch", "mine", *clone)
-    assert made.status == 0 and f"forgepool queue submit mine --target {_BRANCH}" in made.out, made.err
+    assert (
+        made.status == 0 and f"forgepool queue submit mine --target {_BRANCH} --repo {repository.path}\n" in made.out
+    ), made.err
     assert repository.git("rev-parse", "mine^") == tip and repository.file("mine", "r.txt") == "made"
     assert "has a branch 'mine' already" in refused("red", "--branch", "mine", *clone)
     assert "is no name for a branch" in refused("red", "--branch", "a..b", *clone)
@@ -160,9 +162,9 @@ def test_work_with_a_secret_is_salvaged_on_its_host_alone(
     assert machine.run("run", _plan(ground, leaks | {"attempts": 1}), "--repo", repository.path).status == 1
     run = machine.runs()[0]
     branch = machine.run("salvage", run, "leaks", "--branch", "mine", "--repo", repository.path)
-    assert branch.status == 2 and "is the hub, which must not have this work" in branch.err, branch
+    assert branch.status == 2 and "is the hub, and this work was not pushed there" in branch.err, branch
     assert repository.refs("refs/heads/mine") == []
     patch = machine.run("salvage", run, "leaks", "--patch", "-")
-    assert token in patch.out and "it must not be pushed: s.txt:1 looks like" in patch.err, patch
+    assert token in patch.out and "it was not pushed to the hub: s.txt:1 looks like" in patch.err, patch
     assert machine.run("salvage", run, "leaks", "--to", ground / "w", "--repo", repository.path).status == 0
     assert (ground / "w" / "s.txt").read_text() == f"{token}\n"

@@ -94,6 +94,8 @@ def test_a_note_and_another_model_make_the_next_attempt_land(
         assert ended.status == 1, ended.out + ended.err
         before = len(server.seen)
         run, model = machine.runs()[0], "model-openai-chat"
+        got = machine.run("salvage", run, "one", "--branch", "mine", "--repo", repository.path)
+        assert "--agent builtin --family anthropic" in got.out, got.err
         ended = machine.run("retry", run, "--failed", "--note", word, "--model", model)
         assert ended.status == 0, ended.out + ended.err
         assert {seen.wire for seen in server.seen[before:]} == {"openai-chat"}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from forgepool.workers.policy.gate_file.document import (
     GATE_FILE,
@@ -24,8 +25,9 @@ from forgepool.workers.schema.documents import Located, Version, read, validate
 from forgepool.workers.schema.globs import BadGlob, parse
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake, nearest
 from forgepool.workers.schema.policy_rules import RuleEntry
-from forgepool.worktrees.commits.changes import find_at, read_file
-from forgepool.worktrees.git.git import CommitId, Git
+
+if TYPE_CHECKING:
+    from forgepool.worktrees.git.git import CommitId, Git
 
 
 def unknown(names: Sequence[str], scopes: Scopes) -> Iterator[tuple[str, str]]:
@@ -99,7 +101,7 @@ def read_gate_file(text: str, name: str = "forgepool.yaml") -> GateFile:
     )
 
 
-def read_gate(git: Git, commit: CommitId, plan_checks: Sequence[CheckDefinition]) -> GateFile:
+def read_gate(git: "Git", commit: "CommitId", plan_checks: Sequence[CheckDefinition]) -> GateFile:
     """
     Return what a commit of the target demands of what lands on it, with the plan's further checks and all scopes.
 
@@ -107,6 +109,8 @@ def read_gate(git: Git, commit: CommitId, plan_checks: Sequence[CheckDefinition]
         DocumentWrong: its gate file cannot be read as one.
         FileTooLarge, GitFailed: it cannot be read at all.
     """
+    from forgepool.worktrees.commits.changes import find_at, read_file
+
     text = read_file(git, commit, GATE_FILE) if GATE_FILE in find_at(git, commit, GATE_FILE) else None
     found = read_gate_file(text.decode(errors="replace"), GATE_FILE) if text is not None else GateFile(checks=())
     checks = apply_scopes(effective_checks(found.checks, plan_checks), found.scopes)
