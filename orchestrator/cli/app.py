@@ -66,7 +66,8 @@ GROUPS = {
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
         "add": ("cli.planning.add", "Add tasks to a run"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
-        "retry": ("cli.run.requests", "Retry a task"),
+        "salvage": ("cli.agents.salvage", "Get work that did not land"),
+        "retry": ("cli.run.retry", "Retry tasks, with a note or another model"),
     },
     "Questions and approvals": {
         "answer": ("cli.run.requests", "Answer a task's question"),
@@ -88,8 +89,8 @@ GROUPS = {
         "policy": ("cli.agents.policy", "Show and test what agents may do"),
         "sandbox": ("cli.agents.sandbox", "Run a command in the sandbox of agents and checks"),
         "context": ("cli.agents.context", "Show and change how conversations are kept short"),
-        "transcript": ("cli.run.conversation", "Show the conversation of an agent"),
-        "record": ("cli.run.conversation", "Print a conversation as a script for the scripted model"),
+        "transcript": ("cli.agents.conversation", "Show the conversation of an agent"),
+        "record": ("cli.agents.conversation", "Print a conversation as a script for the scripted model"),
     },
     "More hosts": {
         "worker": ("cli.hosts", "Work on this host for runs that share a Redis"),

@@ -10,8 +10,15 @@ from typing import ClassVar, Literal
 
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
-from forgepool.orchestrator.plan.addition import grow_plan
-from forgepool.orchestrator.plan.budget import DEFAULT_TURNS, DEFAULT_USD, Budget, BudgetLedger, Reservation, Use
+from forgepool.orchestrator.plan.addition import choose_models, grow_plan
+from forgepool.orchestrator.plan.budget import (
+    DEFAULT_TURNS,
+    DEFAULT_USD,
+    Budget,
+    BudgetLedger,
+    Reservation,
+    Use,
+)
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.plan.graph import Graph, TaskNeeds
@@ -56,13 +63,18 @@ class PlanIndex:
     added: tuple[Task, ...] = field(default=(), kw_only=True)
     """Those of the plan's tasks that were added to the run, and are not in the plan's file."""
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
+    models: Mapping[str, str] = field(default_factory=dict, kw_only=True)
+    """By task, the model that a person has chosen since."""
 
     def grow_with(self, state: RunState) -> "PlanIndex":
-        """Return the index with the tasks that were added to the run, and without those dropped; itself if it is so."""
-        if self.added == state.added and self.dropped == state.dropped:
+        """
+        Return the index with the tasks that were added to the run, without those dropped, and with the models that a
+        person has chosen; itself if it is so.
+        """
+        if self.added == state.added and self.dropped == state.dropped and self.models == state.models:
             return self
-        plan = grow_plan(self.plan, state.added, state.dropped)
-        return replace(self, plan=plan, added=state.added, dropped=state.dropped)
+        plan = choose_models(grow_plan(self.plan, state.added, state.dropped), state.models)
+        return replace(self, plan=plan, added=state.added, dropped=state.dropped, models=state.models)
 
     @cached_property
     def tasks(self) -> dict[str, Task]:

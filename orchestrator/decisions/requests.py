@@ -127,7 +127,9 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
-            return [TaskRetried(task=one) for one in _together(course, state, wanted)]
+            said = {"note": request.text, "by": request.by if request.text else "", "model": request.model}
+            retried = _together(course, state, wanted)
+            return [TaskRetried(task=one, **(said if one in wanted else {})) for one in retried]
         case "context":
             shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
@@ -272,9 +274,8 @@ def _spoken(course: PlanIndex, state: RunState, request: PersonRequest) -> list[
 
 
 def _named(state: RunState, request: PersonRequest) -> list[str]:
-    if request.task is None:
-        return list(state.tasks)
-    return [request.task] if request.task in state.tasks else []
+    named = (request.task,) if request.task is not None else request.named or tuple(state.tasks)
+    return [one for one in named if one in state.tasks]
 
 
 def _may_cancel(state: RunState, task_id: str) -> bool:

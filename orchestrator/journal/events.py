@@ -9,6 +9,16 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
+from forgepool.orchestrator.journal.ask_events import (
+    BudgetAwaited,
+    MoneyAsked,
+    MoneyGranted,
+    MoneyQueued,
+    PathsAsked,
+    PathsGranted,
+    PathsQueued,
+    PathsRefused,
+)
 from forgepool.orchestrator.journal.queue_events import (
     EntryAnswered,
     EntryGiven,
@@ -59,7 +69,6 @@ from forgepool.orchestrator.journal.run_events import (
     WorkersMissing,
 )
 from forgepool.orchestrator.journal.task_events import (
-    BudgetAwaited,
     CandidateRestored,
     ContextRebuilt,
     LeadReplied,
@@ -67,16 +76,9 @@ from forgepool.orchestrator.journal.task_events import (
     LockExtended,
     MessageLost,
     MessageTaken,
-    MoneyAsked,
-    MoneyGranted,
-    MoneyQueued,
     OrderAnswered,
     OrderSent,
     ParkedFor,
-    PathsAsked,
-    PathsGranted,
-    PathsQueued,
-    PathsRefused,
     ProfileChosen,
     ReviewAnswered,
     ReviewAwaited,

@@ -37,8 +37,8 @@ class PersonRequest(Message):
     task: str | None = None
     text: str = ""
     """
-    The text of an answer or of `say`; the profile of `context`, the reason of `reject`, `add` and `pause`, the class
-    of `reclass`.
+    The text of an answer, of `say` or with a `retry`; the profile of `context`, the reason of `reject`, `add` and
+    `pause`, the class of `reclass`.
     """
     by: str = ""
     """The name of the person, where it is kept."""
@@ -54,6 +54,10 @@ class PersonRequest(Message):
     """For `add`: the tasks."""
     drop: tuple[str, ...] = ()
     """For `add`: the tasks that they replace."""
+    named: tuple[str, ...] = ()
+    """For `retry`: the tasks, where they are several. Its text is a note for their agents."""
+    model: str = ""
+    """For `retry`: the model of their next attempts; empty leaves it as it is."""
     key: str = ""
     """For `add`: a request with the same key is granted once."""
     wave: bool = False

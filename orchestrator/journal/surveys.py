@@ -16,8 +16,8 @@ from pydantic import Field
 
 from forgepool.orchestrator.journal.events import SurveyFound
 from forgepool.orchestrator.plan.document import Plan, Task
-from forgepool.workers.schema.orders import Message, Prior
-from forgepool.workers.schema.reports import Report
+from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.reports import Prior, Report
 from forgepool.workers.workspace.citations import find_wrong_citations
 from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.commits.compose import tree_of

@@ -233,7 +233,7 @@ def _left(kept: KeptRun) -> Plan:
     """Return the plan without tasks that have ended or need only landing: their agents need not be here any more."""
     state = kept.state()
     done = {task.id for task in state.tasks.values() if task.phase in TERMINAL or task.restorable}
-    left = tuple(task for task in kept.plan.tasks if task.id not in done)
+    left = tuple(task for task in kept.course.grow_with(state).plan.tasks if task.id not in done)
     return kept.plan.model_copy(update={"tasks": left})
 
 

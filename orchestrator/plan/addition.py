@@ -1,5 +1,6 @@
 """
-Tasks for a run under way: a piece of plan text is read like a plan file, against the plan that stands. Pure.
+Changes of the plan of a run under way. A piece of plan text with more tasks is read like a plan file, against the plan
+that stands. Pure.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,7 +12,7 @@ from forgepool.orchestrator.plan.fan_out import TaskEntry, TaskFields
 from forgepool.orchestrator.plan.graph import TaskNeeds, find_cycle
 from forgepool.workers.schema.documents import Version, read, validate
 from forgepool.workers.schema.mistakes import Mistake
-from forgepool.workers.schema.orders import Message
+from forgepool.workers.schema.orders import BuiltinAgent, Message
 
 MOST_BY_LEAD, MOST_BY_PERSON = 50, 1000
 """The tasks that may be added to one run."""
@@ -67,6 +68,20 @@ def grow_plan(plan: Plan, added: Sequence[Task], dropped: Collection[str]) -> Pl
     ids = {task.id for task in added}
     stay = [task for task in plan.tasks if task.id not in ids and task.id not in dropped]
     return plan.model_copy(update={"tasks": (*stay, *added)})
+
+
+def choose_models(plan: Plan, models: Mapping[str, str]) -> Plan:
+    """Return the plan with these models, by task, for the conversations of built-in agents."""
+    if not models:
+        return plan
+    return plan.model_copy(update={"tasks": tuple(_with_model(task, models.get(task.id)) for task in plan.tasks)})
+
+
+def _with_model(task: Task, model: str | None) -> Task:
+    if model is None or not isinstance(task.agent, BuiltinAgent):
+        return task
+    reviewers = {phase: name for phase, name in task.agent.models.items() if phase == "review"}
+    return task.model_copy(update={"agent": task.agent.model_copy(update={"model": model, "models": reviewers})})
 
 
 def check_growth(plan: Plan, added: Sequence[Task], dropped: Collection[str]) -> str | None:

@@ -297,12 +297,8 @@ def _ended(event: e.Event) -> str | None:
             return f"{event.task}: returned: {event.reason.summary}{free}"
         case e.TaskFailed():
             return f"{event.task}: failed: {event.reason.summary}"
-        case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere():
+        case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere() | e.SurveyFound():
             return f"{event.task}: {_done(event)}"
-        case e.SurveyFound():
-            kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
-            old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
-            return f"{event.task}: {kept if event.stands else old}"
         case e.TaskBlocked():
             return f"{event.task}: blocked: it {event.why}"
         case e.TaskParked():
@@ -310,14 +306,21 @@ def _ended(event: e.Event) -> str | None:
         case e.TaskCancelled():
             return f"{event.task}: cancelled" + (f" by {event.by}: {one_line(event.why)}" if event.by else "")
         case e.TaskRetried():
-            return f"{event.task}: will be tried again" if event.afresh else f"{event.task}: may continue"
+            if not event.afresh:
+                return f"{event.task}: may continue"
+            said = f"; {event.by or 'a person'} says: {one_line(event.note)}" if event.note else ""
+            return f"{event.task}: will be tried again{f' with {event.model}' if event.model else ''}{said}"
         case e.TaskReplied():
             return f"{event.task}: answered{f' by {event.reply.by}' if event.reply.by else ''}; it continues"
         case _:
             return None
 
 
-def _done(event: e.TaskUnchanged | e.TaskReported | e.TaskAlreadyThere) -> str:
+def _done(event: e.TaskUnchanged | e.TaskReported | e.TaskAlreadyThere | e.SurveyFound) -> str:
+    if isinstance(event, e.SurveyFound):
+        kept = f"kept from run {event.by_run}, which surveyed the same tree; no model is asked"
+        old = f"corrects that of run {event.by_run}; files that differ since: {event.changed_count:,}"
+        return kept if event.stands else old
     if isinstance(event, e.TaskUnchanged):
         return f"no changes ({event.why})"
     if isinstance(event, e.TaskReported):

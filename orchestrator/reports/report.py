@@ -20,8 +20,9 @@ from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits, list_kept, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
+from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
@@ -312,6 +313,13 @@ def _attempts(task: TaskState) -> str:
 
 def _history(task: TaskState) -> Iterator[str]:
     yield from (f"  - attempt {reason.attempt}: {reason.summary}" for reason in task.reasons)
+    yield from _notes(task)
+
+
+def _notes(task: TaskState) -> Iterator[str]:
+    """Yield the words of people that came with a retry."""
+    notes = (reply for reply in task.replies if not reply.question)
+    yield from (f"  - {note.by or 'a person'} said: {one_line(note.answer)}" for note in notes)
 
 
 def _reasons(task: TaskState, public: bool) -> Iterator[str]:
@@ -326,6 +334,7 @@ def _reasons(task: TaskState, public: bool) -> Iterator[str]:
             yield f"    see it again: {reason.reproduce}"
         for line in error_lines(reason.log_tail, 6):
             yield f"    | {line}"
+    yield from _notes(task)
 
 
 def _leavings(kept: KeptRun, state: RunState, logs: LogIndex, task: TaskState) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -16,28 +15,11 @@ from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with, clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
+from forgepool.orchestrator.state.kept import KeptStanding, list_kept
 from forgepool.orchestrator.state.run import RunState, branch_of
 from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptStanding:
-    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
-
-    attempt: int
-    what: str
-    """`candidate`, which may land; `unverified`, which never does; `unfinished`, which another attempt may continue."""
-    ref: str
-    """Empty where the hub does not have them."""
-    commit: str
-    withheld: str
-    """Why the hub does not have them, and what has them; empty where it has."""
-
-    @property
-    def words(self) -> str:
-        return f"attempt {self.attempt}, {self.what}: {self.ref or self.withheld}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,18 +194,6 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         kept=tuple(list_kept(waits.state, task)),
         context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
-
-
-def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
-    """Yield the files that the attempts of a task have left; those of one that is done are removed."""
-    if not task.works or task.phase in DONE:
-        return
-    from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
-
-    refs = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
-    for number, one in task.works.items():
-        ref = "" if one.withheld else refs[one.what](state.run, task.id, number)
-        yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
 
 
 def review_standing(course: PlanIndex, task: TaskState) -> ReviewStanding | None:

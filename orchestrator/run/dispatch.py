@@ -16,7 +16,7 @@ from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.journal.surveys import correct_survey
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
-from forgepool.orchestrator.run.recovery import work_of
+from forgepool.orchestrator.run.recovery import landing_message
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
@@ -32,11 +32,10 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
-from forgepool.workers.schema.orders import Assets, Limits, Prior, WorkOrder
+from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms
-from forgepool.workers.schema.reports import LeadReply
+from forgepool.workers.schema.reports import LeadReply, Prior
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
-from forgepool.worktrees.commits.candidate import WORK
 
 _SUMMARY_CHARACTERS = 4_000
 FULL_CHARACTERS = 64_000
@@ -377,7 +376,7 @@ def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
         attempt=attempt,
         commit=task.candidate,
         ref=candidate_ref(state.run, task.id, attempt),
-        message=_landing_message(course, state, task, attempt),
+        message=landing_message(course, state, task, attempt),
         author=author_in(course, state, task),
         holds=course.tasks[task.id].files,
         extended=task.extra if entry is None or entry.card is None else entry.card.extended,
@@ -388,20 +387,4 @@ def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
         reviewed=course.wants_review(task),
         branch=entry is not None,
         style=None if entry is None else entry.style,
-    )
-
-
-def _landing_message(course: PlanIndex, state: RunState, task: TaskState, attempt: int) -> str:
-    """Return the message of the commit on the target: its subject, and the trailers by which history is read again."""
-    planned, entry = course.tasks[task.id], state.submitted.get(task.id)
-    agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())
-    by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
-    work = work_of(course.plan, planned) if entry is None else entry.card.work if entry.card is not None else ""
-    title = planned.title if entry is None or entry.card is not None else f"{entry.branch or task.id}: {planned.title}"
-    return (
-        f"{title}\n\n"
-        f"Forgepool-Run: {state.run}\n"
-        f"Forgepool-Task: {task.id}\n"
-        f"Forgepool-Attempt: {attempt}\n"
-        f"Forgepool-Agent: {agent}\n{by}" + (f"{WORK}: {work}\n" if work else "")
     )

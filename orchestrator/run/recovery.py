@@ -276,3 +276,19 @@ def _commits(git: Git, tip: str, said: str) -> Iterator[_Commit]:
 def _trailers(commit: _Commit, key: str) -> list[str]:
     """Return all values of one key: a branch that was squashed into one commit may name many."""
     return [str(value).strip() for value in re.findall(rf"^{key}: (.*)$", commit.message, re.MULTILINE)]
+
+
+def landing_message(course: PlanIndex, state: RunState, task: TaskState, attempt: int) -> str:
+    """Return the message of the commit on the target: its subject, and the trailers by which history is read again."""
+    planned, entry = course.tasks[task.id], state.submitted.get(task.id)
+    agent = planned.agent.kind if entry is None else " ".join(entry.author.agent.split())
+    by = f"Forgepool-By: {' '.join(entry.by.split())}\n" if entry is not None and entry.by else ""
+    work = work_of(course.plan, planned) if entry is None else entry.card.work if entry.card is not None else ""
+    title = planned.title if entry is None or entry.card is not None else f"{entry.branch or task.id}: {planned.title}"
+    return (
+        f"{title}\n\n"
+        f"Forgepool-Run: {state.run}\n"
+        f"Forgepool-Task: {task.id}\n"
+        f"Forgepool-Attempt: {attempt}\n"
+        f"Forgepool-Agent: {agent}\n{by}" + (f"{WORK}: {work}\n" if work else "")
+    )

@@ -13,7 +13,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps import budget_steps, task_steps, train_steps
 from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.steps.train_steps import lose_check, lose_landing, settle_phases
-from forgepool.orchestrator.state.task import IN_TRAIN, RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
+from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
 
 
 def take_message(state: RunState, event: e.MessageTaken) -> None:
@@ -132,7 +132,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     known = state.removed | state.tasks
     state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
-    state.plan_digest, state.assets = event.plan_digest, event.assets
+    state.plan_digest, state.assets, state.models = event.plan_digest, event.assets, {}
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
         state.note_reopening()
@@ -170,7 +170,7 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
     else:
         _apply_queue_event(state, event, at)
     _note_host(state, event, at)
-    _place_in_train(state, event)
+    train_steps.place_in_train(state, event)
     state.number, state.at = number, at
 
 
@@ -292,6 +292,8 @@ def _apply_word_of_a_person(
     match event:
         case e.TaskRetried():
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
+            if event.model:
+                state.models = state.models | {event.task: event.model}
             for kind in list(state.streaks):
                 state.end_streak(kind)
         case e.TaskReplied():
@@ -385,19 +387,3 @@ def _note_host(state: RunState, event: e.Event, at: float) -> None:
         case _:
             return
     state.note_host(result.host, failed=failed, detail=result.detail, at=at)
-
-
-def _place_in_train(state: RunState, event: e.Event) -> None:
-    """Enter a task into the train when it is in one of the train's phases, and take it out when it is not."""
-    about = event.result.about if isinstance(event, e.CheckAnswered) else ""
-    for task in (state.tasks.get(one) for one in (getattr(event, "task", ""), about)):
-        if task is None or (task.phase in IN_TRAIN) == (task.id in state.train.line.entries):
-            continue
-        if task.phase in IN_TRAIN:
-            state.train.enter(task.id, task.queued_at)
-        else:
-            if isinstance(event, e.TaskReturned | e.TaskFailed):
-                state.train.note(returned=True)
-            state.train.leave(task.id)
-            state.held.discard(task.id)
-            train_steps.settle_phases(state, state.at)

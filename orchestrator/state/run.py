@@ -77,6 +77,8 @@ class RunState:
     """Tasks of the run that its plan's file does not name, in the order in which they were added."""
     dropped: tuple[str, ...] = ()
     """Tasks of the plan's file or added ones that were dropped before they began."""
+    models: dict[str, str] = field(default_factory=dict)
+    """By task, the model that a person has chosen for its next attempts, in place of the plan's."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
     lead: LeadState = field(default_factory=LeadState)

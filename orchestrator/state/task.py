@@ -386,10 +386,7 @@ class TaskState:
             self.entered(self, was)
 
     def fall_into_trouble(self, detail: str, at: float) -> None:
-        """
-        Count an infrastructure failure. It is not the task's fault: it is retried after a pause that doubles up to a
-        minute.
-        """
+        """Count a failure that is not the task's: it is retried after a pause that doubles up to a minute."""
         self.troubles += 1
         self.detail = detail
         self.not_before = at + pause_s(self.troubles)

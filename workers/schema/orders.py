@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry, ScanTerms, Unattended
-from forgepool.workers.schema.reports import LeadReply, LeadSaid, Report
+from forgepool.workers.schema.reports import LeadReply, LeadSaid, Prior, Report
 
 
 class Message(BaseModel):
@@ -154,25 +154,8 @@ class AcpAgent(Message):
 AgentSpec = Annotated[CommandAgent | ScriptedAgent | BuiltinAgent | CliAgent | AcpAgent, Field(discriminator="kind")]
 
 
-class Prior(Message):
-    """The result of a task that this one needs."""
-
-    task: str
-    full: bool = False
-    """The plan asks for the whole result, not the summary alone."""
-    title: str = ""
-    summary: str = ""
-    """The summary its agent gave."""
-    commit: str = ""
-    """The landed commit."""
-    paths: tuple[str, ...] = ()
-    report: Report | None = None
-    surveyed: str = Field(default="", exclude_if=lambda commit: not commit)
-    """For the run's survey, the commit that it describes. Left out of other orders, which older workers know."""
-
-
 class Reply(Message):
-    """A person's answer to a question that parked an earlier order of the task."""
+    """A person's answer to a question that parked an earlier order of the task; without a question, a note for it."""
 
     question: str
     answer: str
@@ -402,4 +385,5 @@ class WorkResult(Message):
 
     @property
     def attempt(self) -> int:
+        """Return the number of the answered attempt, from the order's id."""
         return int(self.order_id.rpartition(".")[2])

@@ -113,3 +113,20 @@ class Report(_Part):
     missing: tuple[str, ...] = ()
     """The gaps: facts that the agent needed and could not find."""
     evidence: tuple[Evidence, ...] = ()
+
+
+class Prior(_Part):
+    """The result of a task that this one needs."""
+
+    task: str
+    full: bool = False
+    """The plan asks for the whole result, not the summary alone."""
+    title: str = ""
+    summary: str = ""
+    """The summary its agent gave."""
+    commit: str = ""
+    """The landed commit."""
+    paths: tuple[str, ...] = ()
+    report: Report | None = None
+    surveyed: str = Field(default="", exclude_if=lambda commit: not commit)
+    """For the run's survey, the commit that it describes. Left out of other orders, which older workers know."""

@@ -1,4 +1,4 @@
-"""Requests to a run: `cancel`, `retry`, `answer`, `approve`, `reject`."""
+"""Requests to a run: `cancel`, `answer`, `approve`, `reject`. `retry` has a module of its own."""
 
 import getpass
 from collections.abc import Sequence
@@ -31,7 +31,6 @@ NoResume = Annotated[
 
 def register(app: typer.Typer) -> None:
     app.command()(cancel)
-    app.command()(retry)
     app.command()(answer)
     app.command("say")(say_to_lead)
     app.command()(approve)
@@ -40,22 +39,11 @@ def register(app: typer.Typer) -> None:
 
 def cancel(run: Run, task: OneTask = None) -> None:
     """Cancel a run, or one of its tasks. A task that is landing still lands."""
-    if (gate := _gate(run)) is not None:
+    if (gate := gate_of(run)) is not None:
         todo = f"to withdraw one: forgepool queue withdraw {task or 'ENTRY'} --target {gate.target}"
         all_of_it = "" if task is not None else f"; to pause all: forgepool queue pause --target {gate.target}"
         raise CannotRun(f"{gate.run} is a merge queue, and its tasks are entries; {todo}{all_of_it}")
     ask(run, PersonRequest(do="cancel", task=task))
-
-
-def retry(run: Run, task: Task, no_resume: NoResume = False) -> int:
-    """
-    Retry a task that failed, was blocked or cancelled, or waits for a person, with the tasks it blocks and is blocked
-    by. A run that has ended resumes at once.
-    """
-    if (gate := _gate(run)) is not None:
-        todo = f"forgepool queue retry {task} --target {gate.target}"
-        raise CannotRun(f"{gate.run} is a merge queue, and its tasks are entries; to retry one: {todo}")
-    return ask_and_go_on(run, PersonRequest(do="retry", task=task), resume_after=not no_resume)
 
 
 def answer(
@@ -212,17 +200,22 @@ def _named_person(by: str | None, command: str, *, what: str = "the candidate") 
 
 def _entry_name(run: str, task: str) -> str:
     """Return the task's name; an entry of a queue may be given by its branch."""
-    return task if _gate(run) is None else entry_name(task)
+    return task if gate_of(run) is None else entry_name(task)
 
 
-def _gate(run: str) -> RunOptions | None:
+def gate_of(run: str) -> RunOptions | None:
     """Return the options of a merge queue; None for a run of a plan."""
     options = run_folder.find(Settings(), run).options
     return options if options.gate else None
 
 
+_MOST_TEXT = 20_000
+
+
 def check_text(text: str, what: str) -> None:
-    """Raise CannotRun for bytes of the command line that are not UTF-8."""
+    """Raise CannotRun for bytes of the command line that are not UTF-8, and for a text that is too long."""
+    if len(text) > _MOST_TEXT:
+        raise CannotRun(f"{what} is longer than {_MOST_TEXT:,} characters; shorten it")
     try:
         text.encode()
     except UnicodeEncodeError as problem:
@@ -309,7 +302,7 @@ def deliver(kept: KeptRun, request: PersonRequest) -> tuple[RunState, list[Event
 
 def _named(kept: KeptRun, request: PersonRequest) -> str:
     if request.task is None:
-        return "all its tasks"
+        return ", ".join(request.named) or "all its tasks"
     return branch_of(kept.state(), request.task) if kept.options.gate else request.task
 
 
@@ -328,4 +321,6 @@ def _go_on(kept: KeptRun) -> str:
 def _phases(state: RunState, request: PersonRequest) -> str:
     if request.task is not None:
         return f"'{request.task}' is {state.tasks[request.task].phase}"
+    if request.named:
+        return ", ".join(f"'{task}' is {state.tasks[task].phase}" for task in request.named)
     return "all its tasks have ended"

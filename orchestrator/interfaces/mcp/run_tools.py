@@ -9,8 +9,8 @@ from mcp.server.mcpserver import Context
 from mcp.types import InitializeRequestParams
 from pydantic import Field
 
+from forgepool.orchestrator.cli.agents.conversation import find_transcript
 from forgepool.orchestrator.cli.output.say import printable
-from forgepool.orchestrator.cli.run.conversation import find_transcript
 from forgepool.orchestrator.cli.run.options import find_task
 from forgepool.orchestrator.cli.run.requests import check_question
 from forgepool.orchestrator.interfaces.clients.detached import RunLauncher

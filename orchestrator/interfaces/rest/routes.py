@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
 
-from forgepool.orchestrator.cli.run.conversation import find_transcript
+from forgepool.orchestrator.cli.agents.conversation import find_transcript
 from forgepool.orchestrator.interfaces.rest.document import ActionDone, ApiError, ApiRoute, openapi
 from forgepool.orchestrator.interfaces.web.access import Visitor
 from forgepool.orchestrator.interfaces.web.actions import WORDS, WebAction, Word, act_on, actions_of

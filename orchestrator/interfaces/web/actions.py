@@ -27,7 +27,6 @@ from forgepool.orchestrator.state.task import TaskState
 
 Word = Literal["answer", "approve", "reject", "retry", "cancel", "hold", "release", "reclass", "pause", "go"]
 WORDS: tuple[Word, ...] = get_args(Word)
-_MOST_TEXT = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +152,8 @@ def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonReques
     do, task, text, by = (given.get(name, "").strip() for name in ("do", "task", "text", "by"))
     if do not in WORDS:
         raise CannotRun(f"'{do[:40]}' is no action; actions are: {', '.join(WORDS)}")
-    if len(text) > _MOST_TEXT:
-        raise CannotRun(f"the text is longer than {_MOST_TEXT:,} characters; shorten it")
+    for said in (text, by):
+        check_text(said, "the text")
     offered = actions_of(look, look.state.tasks.get(task)) if task in look.state.tasks or not task else []
     action = next((one for one in offered if one.do == do), None)
     if action is None:
@@ -167,8 +166,6 @@ def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonReques
         raise CannotRun(f"'{text[:40]}' is none of {', '.join(action.choices)}")
     if action.named and not by:
         raise CannotRun("your name is missing; it is kept with what you decide")
-    for said in (text, by):
-        check_text(said, "the text")
     request = PersonRequest(do=do, task=task or None, text=text, by=printable(by)[:200], candidate=action.candidate)
     return replace(look.kept, course=look.course), request
 

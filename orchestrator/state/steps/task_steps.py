@@ -266,6 +266,7 @@ def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:
         task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
         task.review.forget_candidate()
+    task.replies = (*task.replies, *event.notes)
     task.detail = "tried again by hand" if event.afresh else ""
     reopen(task, at)
 

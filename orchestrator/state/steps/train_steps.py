@@ -377,3 +377,19 @@ def take_reply(state: RunState, event: e.EntryTold, at: float) -> None:
         task.commit, task.landed_at, task.certificates = answer.commit, state.number + 1, answer.certificates
         task.troubles = 0
         task.enter("landed", at)
+
+
+def place_in_train(state: RunState, event: e.Event) -> None:
+    """Enter a task into the train when it is in one of the train's phases, and take it out when it is not."""
+    about = event.result.about if isinstance(event, e.CheckAnswered) else ""
+    for task in (state.tasks.get(one) for one in (getattr(event, "task", ""), about)):
+        if task is None or (task.phase in IN_TRAIN) == (task.id in state.train.line.entries):
+            continue
+        if task.phase in IN_TRAIN:
+            state.train.enter(task.id, task.queued_at)
+        else:
+            if isinstance(event, e.TaskReturned | e.TaskFailed):
+                state.train.note(returned=True)
+            state.train.leave(task.id)
+            state.held.discard(task.id)
+            settle_phases(state, state.at)

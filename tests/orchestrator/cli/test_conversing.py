@@ -12,7 +12,7 @@ import warm
 from host_kit import Host
 from plans import RUN, answered, course, sent, task
 
-from forgepool.orchestrator.cli.run.conversation import find_transcript
+from forgepool.orchestrator.cli.agents.conversation import find_transcript
 from forgepool.orchestrator.journal.events import Event, RunEnded, RunStarted, TaskBlocked, TaskParked
 from forgepool.orchestrator.journal.inbox import PersonRequest, leave, waiting
 from forgepool.orchestrator.journal.store import Journal
@@ -21,6 +21,7 @@ from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, keep
 from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Transcript, TurnSaid
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, user
+from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.llm.scripted import read_script
 from forgepool.workers.schema.orders import BuiltinAgent, Reply, ScriptedAgent, Spent
 from forgepool.workers.schema.settings import Settings
@@ -129,6 +130,48 @@ def test_a_cancel_that_came_too_late_does_not_undo_what_is_asked_later(home: Hom
     leave(home.kept.folder, PersonRequest(do="cancel", task="a"))
     assert home.forgepool("retry", RUN, "c").returncode == 0
     assert list(waiting(home.kept.folder)) == []
+
+
+def test_all_that_failed_is_retried_in_one_command_and_a_question_is_not(home: Home) -> None:
+    """An infrastructure failure counts as failed; a question and a used-up budget have commands of their own."""
+    said = home.forgepool("retry", RUN, "--failed")
+    assert (said.returncode, said.stdout) == (0, f"c: will be tried again\ncontinue with: forgepool resume {RUN}\n"), (
+        said
+    )
+    assert home.phases() == {"a": "needs_human", "b": "blocked", "c": "pending", "d": "needs_human"}
+    assert f"no task of run {RUN} has failed" in home.refused("retry", RUN, "--failed")
+
+
+def test_a_note_and_a_model_are_kept_with_a_retry_and_shown(home: Home) -> None:
+    model = next(iter(read_table(None).models))
+    said = home.forgepool("retry", RUN, "a", "d", "--note", "keep it\n\x1b[31mshort", "--model", model, "--no-resume")
+    assert said.returncode == 0, said.stderr
+    for name in ("a", "d"):
+        line = f"{name}: will be tried again with {model}; ann says: keep it \\x1b[31mshort\n"
+        assert line in said.stdout and line in home.forgepool("events", RUN).stdout.replace("  ", " ")
+    state = home.kept.state()
+    assert [one.answer for one in state.tasks["d"].replies] == ["keep it\n\x1b[31mshort"]
+    assert state.models == {"a": model, "d": model}
+    assert "  - ann said: keep it \\x1b[31mshort\n" in home.forgepool("report", RUN).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), f"no task is named: forgepool retry {RUN} TASK..., or forgepool retry {RUN} --failed"),
+        (("a", "--failed"), "name tasks or give --failed, not both"),
+        (("a", "nope"), "has no task 'nope'; it has: a, b, c, d"),
+        (("a", "--note", " "), f"the note is empty; give one in quotes: forgepool retry {RUN} a --note 'TEXT'"),
+        (("a", "--note", "\udcff"), "the note is not UTF-8"),
+        (("a", "--note", "x" * 20_001), "the note is longer than 20,000 characters"),
+        (("a", "c", "--note", "x"), "task 'c' is done by a command, which reads no note"),
+        (("c", "--model", "m"), "task 'c' is done by a command agent, and --model is for the built-in agent"),
+        (("a", "--model", "claude-opos"), "there is no model 'claude-opos'; did you mean 'claude-"),
+    ],
+)
+def test_a_retry_that_cannot_be_is_refused_in_one_sentence(home: Home, words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in home.refused("retry", RUN, *words)
+    assert home.phases()["a"] == "needs_human"
 
 
 def test_a_run_that_goes_on_takes_its_requests_in_itself(home: Home) -> None:

@@ -15,12 +15,15 @@ from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
     LandingAnswered,
+    PlanRevised,
     TaskBlocked,
     TaskCancelled,
     TaskFailed,
+    TaskRetried,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded
+from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.reports.event_text import telling_lines
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
 from forgepool.orchestrator.run.recovery import work_of
@@ -28,7 +31,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages.answers import CheckFailure
-from forgepool.workers.schema.orders import ReasonPack
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Reply
 
 ONE = course(task("a"), task("b", "a"), task("c", "b"), task("d"))
 GREEN = CheckAnswered(task="a", result=verdict("a"))
@@ -78,6 +81,26 @@ def test_a_blocked_task_is_retried_with_what_it_needs_and_lacks(name: str) -> No
 def test_a_failed_task_is_retried_without_what_it_needed_and_got() -> None:
     state = begun(ONE, *TO_LANDING, LANDED, TaskCancelled(task="b"), TaskBlocked(task="c", by="b"))
     assert asked(state, "retry", "c") == ["b", "c"]
+
+
+def test_the_named_tasks_alone_hear_a_note_and_have_another_model_until_the_plan_is_corrected() -> None:
+    agent = BuiltinAgent(model="m-1", models={"plan": "m-2", "review": "m-3"})
+    of = course(task("a", agent=agent), task("b", "a"), task("c", agent=agent), task("d"))
+    state = begun(of, sent("a"), answered("a", 1, "no_change"), TaskFailed(task="a", reason=REASON))
+    follow(state, TaskBlocked(task="b", by="a"), TaskCancelled(task="c"), TaskCancelled(task="d"))
+    wish = PersonRequest(do="retry", named=("a", "c"), text="keep the name", by="ann", model="m-9")
+    events = grant_request(of, state, wish)
+    named = {"note": "keep the name", "by": "ann", "model": "m-9"}
+    assert events == [TaskRetried(task="a", **named), TaskRetried(task="b"), TaskRetried(task="c", **named)]
+    follow(state, *events, sent("a", 2))
+    of = of.grow_with(state)
+    again = order(of, state, state.tasks["a"], state.outstanding()["r-1.a.2"], now=1.0, resent=False)
+    assert again.agent == BuiltinAgent(model="m-9", models={"review": "m-3"})
+    assert again.replies == (Reply(question="", answer="keep the name", by="ann"),)
+    assert of.host_needs["c"] == find_needs(task("c", agent=BuiltinAgent(model="m-9")))
+    assert (state.tasks["b"].replies, state.tasks["d"].phase) == ((), "cancelled")
+    follow(state, PlanRevised(plan_file="p", plan_digest="d", tasks=("a", "b", "c", "d")))
+    assert state.models == {}
 
 
 def test_what_has_landed_is_never_tried_again() -> None:

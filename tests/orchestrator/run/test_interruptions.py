@@ -29,7 +29,8 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
-from forgepool.workers.schema.orders import BuiltinAgent, Prior, Reply, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, Reply, WorkOrder
+from forgepool.workers.schema.reports import Prior
 
 ONE = course(task("a", agent=BuiltinAgent(), attempts=3), task("b", "a"), task("other"))
 LOST = MessageLost(message_id=f"{RUN}.a.1", why="gone")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Machine, Repository, command, events_of, wait_until, write_plan
+from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
 
 from forgepool.orchestrator.journal import events as e
 
@@ -91,3 +91,80 @@ def test_the_work_of_a_cancelled_attempt_is_kept(ground: Path, machine: Machine,
     ref = f"refs/forgepool/{run}/unverified/slow/1"
     assert repository.git("show", f"{ref}^{{commit}}:s.txt") == "made"
     assert f"kept: attempt 1, unverified: {ref}" in machine.run("report", run).out
+
+
+def test_work_that_did_not_land_is_salvaged_on_the_tip(ground: Path, machine: Machine, repository: Repository) -> None:
+    """It comes as a branch, a worktree or a patch. The run, the target and what is there already stay as they are."""
+    red = {"id": "red", "files": ["r.txt"], "agent": command("echo made > r.txt"), "acceptance": ["grep -q good r.txt"]}
+    good = {"id": "good", "needs": [], "files": ["g.txt"], "agent": command("echo g > g.txt")}
+    plan = _plan(ground, red | {"attempts": 1}, good)
+    assert machine.run("run", plan, "--repo", repository.path, "--workers", "2").status == 1
+    run, clone = machine.runs()[0], ["--repo", str(repository.path)]
+    before, refs = machine.journal(), repository.refs("refs")
+
+    def refused(*words: str) -> str:
+        said = machine.run("salvage", run, *words)
+        assert (said.status, said.out, said.err.count("\n")) == (2, "", 1), said
+        return said.err
+
+    ref = f"refs/forgepool/{run}/unverified/red/1"
+    listed = machine.run("salvage", run)
+    assert listed.out == f"red: attempt 1, unverified: {ref}\nto look at one: forgepool salvage {run} TASK\n", listed
+    shown = machine.run("salvage", run, "red").out
+    tip = repository.git("rev-parse", _BRANCH)
+    for words in (
+        ref,
+        f"on {_BRANCH} at {tip[:12]}: 1 file\n    A r.txt\n",
+        "its acceptance: grep -q good r.txt",
+        "why: ",
+    ):
+        assert words in shown
+    assert "no task is named" in refused("--branch", "mine")
+    assert "only work that did not land" in refused("good")
+    assert "give one of" in refused("red", "--branch", "mine", "--patch", "-")
+    assert repository.refs("refs") == refs
+
+    made = machine.run("salvage", run, "red", "--branch", "mine", *clone)
+    assert (
+        made.status == 0 and f"forgepool queue submit mine --target {_BRANCH} --repo {repository.path}\n" in made.out
+    ), made.err
+    assert repository.git("rev-parse", "mine^") == tip and repository.file("mine", "r.txt") == "made"
+    assert "has a branch 'mine' already" in refused("red", "--branch", "mine", *clone)
+    assert "is no name for a branch" in refused("red", "--branch", "a..b", *clone)
+    folder = ground / "worktree"
+    assert machine.run("salvage", run, "red", "--to", folder, *clone).status == 0
+    assert {path.name for path in folder.iterdir()} >= {"r.txt", "g.txt"}
+    assert "is not an empty folder" in refused("red", "--to", str(folder), *clone)
+    patch = machine.run("salvage", run, "red", "--patch", "-").out
+    assert patch.startswith("diff --git a/r.txt b/r.txt") and "g.txt" not in patch
+    assert machine.run("salvage", run, "red", "--patch", ground / "p").status == 0
+    assert (ground / "p").read_text() == patch
+    assert "give another file" in refused("red", "--patch", str(ground / "p"))
+    other = make_repository(ground / "other", {"a": "b"})
+    assert "lacks the commits" in refused("red", "--branch", "mine", "--repo", str(other.path))
+
+    repository.git("checkout", "-q", _BRANCH)
+    (repository.path / "r.txt").write_text("theirs\n")
+    repository.git("add", "-A")
+    repository.git("commit", "-q", "-m", "theirs")
+    clashed = machine.run("salvage", run, "red", "--branch", "as-made", *clone)
+    assert clashed.status == 0 and f"it conflicts with {_BRANCH} in r.txt" in clashed.out, clashed.err
+    assert repository.git("rev-parse", "as-made") == repository.git("rev-parse", f"{ref}^{{commit}}")
+    assert machine.journal() == before
+
+
+def test_work_with_a_secret_is_salvaged_on_its_host_alone(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    """It can be had as a worktree or a patch, with a warning, and not as a branch of the hub."""
+    token = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    leaks = {"id": "leaks", "files": ["s.txt"], "agent": command(f"echo {token} > s.txt"), "acceptance": ["false"]}
+    assert machine.run("run", _plan(ground, leaks | {"attempts": 1}), "--repo", repository.path).status == 1
+    run = machine.runs()[0]
+    branch = machine.run("salvage", run, "leaks", "--branch", "mine", "--repo", repository.path)
+    assert branch.status == 2 and "is the hub, and this work was not pushed there" in branch.err, branch
+    assert repository.refs("refs/heads/mine") == []
+    patch = machine.run("salvage", run, "leaks", "--patch", "-")
+    assert token in patch.out and "it was not pushed to the hub: s.txt:1 looks like" in patch.err, patch
+    assert machine.run("salvage", run, "leaks", "--to", ground / "w", "--repo", repository.path).status == 0
+    assert (ground / "w" / "s.txt").read_text() == f"{token}\n"

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_kit import RECORDINGS, folder_of
@@ -31,7 +32,7 @@ AGENTS: dict[str, dict[str, object]] = {
 }
 
 
-def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, object]:
+def plan_of(name: str, agents: dict[str, dict[str, object]]) -> dict[str, Any]:
     tasks = [
         {"id": task, "files": [f"{task}.txt"], "acceptance": [f"grep -q 'by {task}' {task}.txt"], "agent": agent}
         for task, agent in agents.items()
@@ -67,6 +68,40 @@ def test_five_agents_land_on_one_target(
     assert all((results[task].spent.cost_usd or 0) > 0 for task in ("anthropic", "responses", "chat"))
     assert results["command"].models == () and results["program"].spent.input_tokens > 0
     nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+def test_a_note_and_another_model_make_the_next_attempt_land(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    """The model writes the wrong text until it reads the person's words, which its task card has."""
+    word = "write it exactly as asked"
+
+    def heeds(seen: Seen) -> Say:
+        said = writes(seen)
+        for name, given in said.calls:
+            if name == "write_file" and word not in "".join(seen.texts):
+                given["content"] = "otherwise"
+        return said
+
+    with VendorServer(heeds, models=["m"]) as server:
+        know(machine, server)
+        plan = plan_of("noted", {name: {"builtin": {"model": "model-anthropic"}} for name in ("one", "two")})
+        plan["checks"] = {"there": "ls"}
+        for task in plan["tasks"]:
+            task |= {"attempts": 1, "limits": {"turns": 6}}
+        ended = machine.run("run", write_plan(ground, plan), "--repo", repository.path, "--workers", "2")
+        assert ended.status == 1, ended.out + ended.err
+        before = len(server.seen)
+        run, model = machine.runs()[0], "model-openai-chat"
+        got = machine.run("salvage", run, "one", "--branch", "mine", "--repo", repository.path)
+        assert "--agent builtin --family anthropic" in got.out, got.err
+        ended = machine.run("retry", run, "--failed", "--note", word, "--model", model)
+        assert ended.status == 0, ended.out + ended.err
+        assert {seen.wire for seen in server.seen[before:]} == {"openai-chat"}
+    assert sorted(repository.landed("forgepool/noted")) == ["one", "two"]
+    assert word in machine.run("transcript", run, "one", "--full").out
+    assert f"said: {word}" in machine.run("report", run).out
 
 
 @pytest.mark.slow

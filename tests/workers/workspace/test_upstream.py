@@ -6,7 +6,7 @@ from premade import repository
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.agents.briefing.task_card import write_priors
-from forgepool.workers.schema.orders import Prior
+from forgepool.workers.schema.reports import Prior
 from forgepool.worktrees.git.git import Git
 
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 import structlog
 
 from forgepool.workers.agents.briefing.prediction.predict import predict_files
-from forgepool.workers.schema.orders import HintSettings, Prior, WorkOrder
+from forgepool.workers.schema.orders import HintSettings, WorkOrder
+from forgepool.workers.schema.reports import Prior
 from forgepool.worktrees.commits.changes import tree_paths
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 

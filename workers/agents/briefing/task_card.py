@@ -12,8 +12,8 @@ from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.context.edits.masks import SURVEY_TITLE
-from forgepool.workers.schema.orders import Prior, ReasonPack, Reply, WorkOrder
-from forgepool.workers.schema.reports import Evidence, Report
+from forgepool.workers.schema.orders import ReasonPack, Reply, WorkOrder
+from forgepool.workers.schema.reports import Evidence, Prior, Report
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -135,7 +135,7 @@ def task_card(
         parts.append(_own("its criteria", title + _listed(order.criteria)))
     parts += [*conventions, *priors, *context, *files]
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
-    parts += [_own("an answer to its question", _reply(reply)) for reply in order.replies]
+    parts += [_own("words of a person", _reply(reply)) for reply in order.replies]
     return TaskCard(sections=tuple(parts))
 
 
@@ -166,6 +166,8 @@ def _reason(reason: ReasonPack) -> str:
 
 
 def _reply(reply: Reply) -> str:
+    if not reply.question:
+        return f"## A word from {reply.by or 'a person'} on this task\n{reply.answer.strip()}"
     by = f" by {reply.by}" if reply.by else ""
     return f"## A question that was answered{by}\nAsked:\n{quote_text(reply.question)}\nAnswer:\n{reply.answer.strip()}"
 

@@ -328,8 +328,7 @@ class Attempt:
         self.toolbox.background.stop_all()
         self.keeper.settle()
         # A test that was seen to fail must be seen to pass.
-        seen = [red.confirmed.command for red in self.toolbox.reds.values() if red.confirmed]
-        also = tuple(dict.fromkeys(seen))
+        also = tuple({red.confirmed.command: None for red in self.toolbox.reds.values() if red.confirmed})
         state = facts(self.transcript.entries)
         finding: AcceptanceFinding = self.workspace.verify(
             also=also,

@@ -16,7 +16,8 @@ from forgepool.workers.agents.briefing.hints import (
 from forgepool.workers.agents.briefing.model_hints import hints_by_model
 from forgepool.workers.llm.messages import StopReason, Text, Turn, Usage
 from forgepool.workers.llm.provider import Hear, ModelFailed, ModelRequest, deaf
-from forgepool.workers.schema.orders import HintSettings, Prior
+from forgepool.workers.schema.orders import HintSettings
+from forgepool.workers.schema.reports import Prior
 from forgepool.worktrees.git.git import CommitId, Git
 
 BASE = {

@@ -13,8 +13,8 @@ from forgepool.workers.agents.briefing.task_card import (
     write_survey,
 )
 from forgepool.workers.context.edits.masks import SURVEY_TITLE
-from forgepool.workers.schema.orders import Prior, ReasonPack, Reply
-from forgepool.workers.schema.reports import Evidence, Report
+from forgepool.workers.schema.orders import ReasonPack, Reply
+from forgepool.workers.schema.reports import Evidence, Prior, Report
 
 REASON = ReasonPack(attempt=1, kind="check_failed", summary="check 'tests' is red", log_tail="# no heading\n")
 
@@ -41,7 +41,7 @@ def test_the_card_has_its_sections_in_their_order() -> None:
         network=("packages.example.org",),
         acceptance=("pytest -q",),
         reasons=(REASON,),
-        replies=(Reply(question="# Which?", answer="Both.", by="ann"),),
+        replies=(Reply(question="# Which?", answer="Both.", by="ann"), Reply(question="", answer="Short.", by="bob")),
     )
     card = task_card(
         one, conventions=section("## Conventions"), priors=section("PRIOR ANALYSIS:"), files=section("## Files")
@@ -52,7 +52,8 @@ def test_the_card_has_its_sections_in_their_order() -> None:
         "## Commands that must succeed\n- pytest -q\n\n"
         "## Conventions\n\nPRIOR ANALYSIS:\n\n## Files\n\n"
         "## Why attempt 1 came back: check_failed\ncheck 'tests' is red\nThe end of its log:\n    # no heading\n\n"
-        "## A question that was answered by ann\nAsked:\n    # Which?\nAnswer:\nBoth.\n"
+        "## A question that was answered by ann\nAsked:\n    # Which?\nAnswer:\nBoth.\n\n"
+        "## A word from bob on this task\nShort.\n"
     )
 
 

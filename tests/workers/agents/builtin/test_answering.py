@@ -9,8 +9,8 @@ from host_kit import Host
 from vendors.answers import Brain, Say, Seen, Wire
 from vendors.server import VendorServer
 
-from forgepool.workers.schema.orders import BuiltinAgent, Prior, ScriptedAgent
-from forgepool.workers.schema.reports import Report
+from forgepool.workers.schema.orders import BuiltinAgent, ScriptedAgent
+from forgepool.workers.schema.reports import Prior, Report
 
 KEY = "THE_TEST_KEY"
 LONG = "".join(f"line {number}\n" for number in range(1, 31))

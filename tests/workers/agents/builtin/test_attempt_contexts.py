@@ -25,7 +25,8 @@ from forgepool.workers.context.transcript.entries import (
 )
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, Limits, Prior, ScriptedAgent, WorkResult
+from forgepool.workers.schema.orders import BuiltinAgent, HintSettings, Limits, ScriptedAgent, WorkResult
+from forgepool.workers.schema.reports import Prior
 
 KEY = "CONTEXT_TEST_KEY"
 SECRET = "k-very-secret-9876543210"
