@@ -47,9 +47,8 @@ from forgepool.workers.schema.orders import (
     CommandAgent,
     Limits,
     Message,
-    Unattended,
 )
-from forgepool.workers.schema.policy_rules import RuleEntry
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
 
 PlanWrong = DocumentWrong
 
