@@ -131,17 +131,19 @@ def find_likely_outside(case: Case) -> Iterator[Fault]:
     """
     Yield a fault for each file that a task changes very likely, by the repository's past, and that no task may write.
 
-    A file that the task reads has been thought of.
+    A file that the task reads, or is given, has been thought of. One that wants a grant is no file to propose.
     """
     for task in case.plan.tasks:
         declared = case.writes[task.id]
         if not declared or not is_by_model(task):
             continue
-        reads = Globs.of(task.reads)
+        known = Globs.of(task.reads) | Globs.exactly(reference.partition(":")[0] for reference in task.context)
         outside = [
             f"'{path}' ({probability:.0%})"
             for path, probability in case.facts.likely.get(task.id, ())
-            if probability >= LIKELY and not reads.covers(path) and not case.graph.find_writers(Globs.exactly([path]))
+            if probability >= LIKELY
+            and not (known.covers(path) or _needs_grant(case, task, path))
+            and not case.graph.find_writers(Globs.exactly([path]))
         ]
         if outside:
             wrong = (

@@ -128,6 +128,8 @@ def test_a_file_that_probably_changes_too_is_asked_about_unless_a_task_may_write
     assert (fault.rule, fault.level, fault.line) == ("likely-outside", "warning", 5)
     assert f"very likely changes '{path}' (70%), too" in fault.sentence and "CHANGELOG" not in fault.sentence
     assert found(task("a", files=["README.md"], reads=[path]), likely=likely) == []
+    assert found(task("a", files=["README.md"], context=[f"{path}:1-9"]), likely=likely) == []
+    assert found(one, likely=likely, protected=frozenset([path])) == [], "the next rule would refuse it"
     assert found(one + task("b", files=[path]), likely=likely) == []
     assert found(task("a", files=[], acceptance=[]), likely=likely) == []
 
