@@ -134,7 +134,8 @@ def _describe(kept: KeptRun, state: RunState, task: TaskState, work: SalvagedWor
             yield f"  see it again: {reason.reproduce}"
     name = f"forgepool salvage {state.run} {task.id}"
     yield f"  to get it: {name} --branch NAME, --to DIR or --patch FILE"
-    yield f"  to have it done again: forgepool retry {state.run} {task.id} --note TEXT"
+    note = "" if kept.course.tasks[task.id].agent.kind == "command" else " --note TEXT"
+    yield f"  to have it done again: forgepool retry {state.run} {task.id}{note}"
 
 
 def _where(state: RunState, work: SalvagedWork) -> str:

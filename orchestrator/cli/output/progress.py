@@ -228,4 +228,5 @@ def _tell_leftovers(kept: KeptRun, state: RunState, settings: Settings) -> None:
     if found:
         refs = count_of(sum(map(len, found.values())), "ref")
         names = shorten_list(list(found))
-        say(f"kept:        {refs} in the hub, the work of {names}; remove it: forgepool clean {state.run} --hub --yes")
+        say(f"kept:        {refs} in the hub, the work of {names}")
+        say(f"             get it: forgepool salvage {state.run}; remove it: forgepool clean {state.run} --hub --yes")
