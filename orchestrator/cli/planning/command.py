@@ -10,7 +10,7 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.planning.files import refuse_unwritable
-from forgepool.orchestrator.cli.planning.session import INTERRUPTED, PlannedFile, PlanOrder, plan_goal
+from forgepool.orchestrator.cli.planning.session import INTERRUPTED, HowMuch, PlannedFile, PlanOrder, plan_goal
 from forgepool.orchestrator.cli.run.check import describe_plan, preview_plan
 from forgepool.orchestrator.cli.run.options import Json
 from forgepool.orchestrator.cli.run.pages_beside import Serve
@@ -37,8 +37,9 @@ CriticOrNone = Annotated[
     bool | None,
     typer.Option("--critic/--no-critic", help="Default: a critic is asked if one of another family has a key."),
 ]
-Lead = Annotated[
-    bool, typer.Option("--lead", help="Add a task that leads: it collects the results and ends with a synthesis.")
+LeadOrNone = Annotated[
+    bool | None,
+    typer.Option("--lead/--no-lead", help="Default: a task leads to a proven synthesis, if the plan can have one."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -77,7 +78,7 @@ def plan(
         critic="always" if critic else "never",
         budget_usd=budget_usd,
         workers=None,
-        leads=False,
+        lead="never",
         settings=settings_with(None),
         tell=_warn if as_json else say,
     )
@@ -94,7 +95,7 @@ def do(
     yes: Yes = False,
     plan_only: PlanOnly = None,
     critic: CriticOrNone = None,
-    lead: Lead = False,
+    lead: LeadOrNone = None,
     budget_usd: PlanBudget = None,
     repo: Repo = ".",
     base: Base = None,
@@ -112,10 +113,10 @@ def do(
         specification=specification,
         repo=repo,
         base=base,
-        critic="if possible" if critic is None else "always" if critic else "never",
+        critic=_how_much(critic),
         budget_usd=budget_usd,
         workers=workers,
-        leads=lead,
+        lead=_how_much(lead),
         settings=settings_with(broker, sandbox, notify),
         tell=_warn if as_json else say,
     )
@@ -182,6 +183,10 @@ def _rights(planned: PlannedFile) -> Iterator[str]:
 
 def _in_line(*commands: str) -> str:
     return ", ".join(f"`{' '.join(one.split())}`" for one in commands if one)
+
+
+def _how_much(said: bool | None) -> HowMuch:
+    return "if possible" if said is None else "always" if said else "never"
 
 
 def _deliver(planned: PlannedFile, order: PlanOrder, output: Path | None, *, yes: bool, as_json: bool) -> int:

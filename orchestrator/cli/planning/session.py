@@ -39,6 +39,9 @@ _PHASES_OF_LEAD: tuple[PhaseName, ...] = ("plan", "execute")
 _STATUS = {"stopped": INTERRUPTED, "failed": 3}
 
 
+HowMuch = Literal["never", "if possible", "always"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOrder:
     """The wish of a person."""
@@ -47,10 +50,10 @@ class PlanOrder:
     specification: Path | None
     repo: str
     base: str | None
-    critic: Literal["never", "if possible", "always"]
+    critic: HowMuch
     budget_usd: float | None
     workers: int | None
-    leads: bool
+    lead: HowMuch
     """A task is added that leads the others to the goal."""
     settings: Settings
     tell: Callable[[str], None]
@@ -146,13 +149,14 @@ class PlanningSession:
             path.write_text(draft.text, encoding="utf-8")
             spent = f"{usd_words(compiled.spent.cost_usd or 0.0)} of the {order.budget_usd:g} USD"
             return complain(f"planning has cost {spent}, which leaves nothing for the tasks; the plan is {path}", 1)
-        led = self._with_lead(draft, path) if order.leads else draft
+        led = draft if order.lead == "never" else self._with_lead(draft, path)
         draft = draft if isinstance(led, str) else led
         path.write_text(with_budget(draft.text, left), encoding="utf-8")
         if isinstance(led, str):
-            return complain(
-                f"no lead can be added to the plan: {led}; without one, `{order.run_words(path)}` runs it", 2
-            )
+            alone = f"no lead can be added to the plan: {led}"
+            if order.lead == "always":
+                return complain(f"{alone}; without one, `{order.run_words(path)}` runs it", 2)
+            order.tell(f"{alone}; there will be no synthesis")
         plan = read_plan(path, self.hub)
         forecast = play_plan(plan, self.hub, default_terms(order.workers), order.settings)
         named = f"{order.base or self.hub.facts.default_branch} at {self.base[:12]}"
@@ -202,8 +206,10 @@ def plan_goal(order: PlanOrder) -> PlannedFile | int:
         order.tell(f"warning: {order.specification} has no requirement, so the goal is the only one; {counts}")
     table = read_table(settings.models_file)
     seat = _planner(table, order)
-    if order.leads and settings.broker_url is None:
-        _require_lead(table, settings)
+    if order.lead != "never" and settings.broker_url is None and (why := _why_no_lead(table, settings)) is not None:
+        if order.lead == "always":
+            raise CannotRun(f"no model can be asked to lead: {why}, or leave out --lead; nothing was planned")
+        order = replace(order, lead="never")
     with tell_slow("reading the repository; the first copy of a large one takes a while"):
         hub = open_hub(order.repo, settings)
         base = hub.base_of(order.base)
@@ -225,12 +231,10 @@ def _planner(table: Table, order: PlanOrder) -> Seat:
     return make_seat(1, chain.contenders, chain, table)
 
 
-def _require_lead(table: Table, settings: Settings) -> None:
-    """Raises CannotRun: no model on this host can lead the plan's tasks."""
-    for phase in _PHASES_OF_LEAD:
-        chain = open_models(table, task_type=DEFAULT_TYPE, phase=phase, settings=settings)
-        if not chain.model:
-            raise CannotRun(f"no model can be asked to lead: {_mend(chain)}, or leave out --lead; nothing was planned")
+def _why_no_lead(table: Table, settings: Settings) -> str | None:
+    """Return what would let a model of this host lead the plan's tasks; None where one can."""
+    chains = (open_models(table, task_type=DEFAULT_TYPE, phase=phase, settings=settings) for phase in _PHASES_OF_LEAD)
+    return next((_mend(chain) for chain in chains if not chain.model), None)
 
 
 def _mend(chain: ModelChain) -> str:

@@ -61,7 +61,7 @@ def test_a_goal_lands_after_its_plan_was_sent_back(desk: Desk, ground: Path, not
 
 @pytest.mark.slow
 def test_a_lead_collects_the_results_of_the_plan_and_ends_with_a_synthesis(desk: Desk) -> None:
-    ended = desk.run(Models([written()]), "do", "--yes", "--lead", "--no-critic", "--workers", "2")
+    ended = desk.run(Models([written()]), "do", "--yes", "--no-critic", "--workers", "2")
     assert ended.status == 0, ended.out + ended.err
     assert desk.repository.landed("forgepool/two-files") == ["first", "second"]
     synthesis = (desk.machine.home / "runs" / desk.machine.the_run() / "synthesis.md").read_text()
@@ -71,13 +71,15 @@ def test_a_lead_collects_the_results_of_the_plan_and_ends_with_a_synthesis(desk:
 
 
 def test_a_plan_that_can_take_no_lead_is_not_run_without_one(desk: Desk) -> None:
-    """Whoever asked for a lead decides whether the plan runs without it."""
+    """A person who asked for a lead decides whether the plan runs without it; others are told."""
     head, _, tasks = PLAN.partition("tasks:\n")
     flow = head + f"tasks: {yaml.safe_load(tasks)}\n"
     ended = desk.run(Models([written(flow)]), "do", "--yes", "--lead", "--no-critic")
     assert ended.status == 2 and desk.machine.runs() == [], ended.out + ended.err
     assert "no lead can be added to the plan: its tasks are not written in block style" in ended.err
     assert f"`forgepool run {desk.folder / 'plan.yaml'}" in ended.err
+    alone = desk.run(Models([written(flow)]), "do", "--no-critic", "--plan-only", desk.machine.folder / "p.yaml")
+    assert alone.status == 0 and "written in block style; there will be no synthesis" in alone.out, alone.err
 
 
 def test_the_third_refused_plan_ends_the_planning(desk: Desk) -> None:
