@@ -327,11 +327,7 @@ def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
     review.uses = review.uses | {event.number: use}
     review.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="review",
-        task=task.id,
-        issued_at=event.issued_at,
+        message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at
     )
 
 
