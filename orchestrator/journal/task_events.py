@@ -164,6 +164,8 @@ class ReviewSent(Message):
     reserved_usd: float | None = None
     """The part of the run's budget it reserves, as for an order; None for a scripted reviewer."""
     reserved_tokens: int | None = None
+    synthesis: str = ""
+    """The digest of the proven text, where a lead's synthesis is reviewed."""
 
 
 class ReviewAnswered(Message):

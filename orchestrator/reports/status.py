@@ -1,5 +1,6 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
@@ -235,18 +236,23 @@ def survey_words(course: PlanIndex, task: TaskState) -> str:
 
 def tell_verdict(state: RunState) -> str:
     """Return the run's outcome in one sentence."""
-    total, landed = len(state.tasks), state.count("landed")
-    reported = state.count("reported")
-    idle = state.count(*(DONE - {"landed", "reported"}))
+    return word_verdicts([task.phase for task in state.tasks.values()], state.target)[0]
+
+
+def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:
+    """Return the sentence for a run whose tasks are in these phases, and the one of earlier versions."""
+    total, landed, reported = len(phases), phases.count("landed"), phases.count("reported")
+    idle = sum(phase in DONE for phase in phases) - landed - reported
     others = [f"{reported} reported"] if reported else []
     if idle:
         others.append(f"{idle} had nothing to do")
-    if others and landed + reported + idle == total:
-        parts = [f"{landed} landed on {state.target}"] if landed else []
-        return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}"
-    if rest := total - landed - reported - idle:
-        others.append(f"{rest} did not land")
-    return ", ".join([f"{landed} of {count_of(total, 'task')} landed on {state.target}", *others])
+    rest = total - landed - reported - idle
+    landings = f"{landed} of {count_of(total, 'task')} landed on {target}"
+    earlier = ", ".join([landings, *others, *([f"{rest} did not land"] if rest else [])])
+    if rest or not others:
+        return (earlier,)
+    parts = [f"{landed} landed on {target}"] if landed else []
+    return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}", earlier
 
 
 class Waits:

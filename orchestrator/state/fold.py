@@ -114,7 +114,7 @@ def end_run(state: RunState) -> None:
         raise IllegalStep("a run does not end while its target is checked")
     if state.wave_review.review.message is not None:
         raise IllegalStep("a run does not end while what has landed is reviewed")
-    if any(task.review.message is not None for task in state.phases.each("reported")):
+    if any(review.message is not None for review in state.reviews()):
         raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
     state.wave.message, state.finished, state.stopped = None, True, ""
 
@@ -248,7 +248,7 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.ReviewAwaited():
             task_steps.await_review(state, state.step(event.task, "queued", "testing"), at)
         case e.ReviewSent():
-            task_steps.send_review(state.step(event.task, *_IN_REVIEW), event)
+            task_steps.send_review(state, state.step(event.task, *_IN_REVIEW), event)
         case e.ReviewAnswered():
             task_steps.answer_review(state.step(event.task, *_IN_REVIEW), event, at)
         case e.BudgetAwaited():

@@ -25,6 +25,7 @@ from forgepool.orchestrator.state.task import (
     IllegalStep,
     Outstanding,
     Phase,
+    ReviewState,
     TaskState,
 )
 from forgepool.orchestrator.state.train import TrainState
@@ -60,6 +61,10 @@ class LeadState:
     """Words of people to it."""
     heard: int = 0
     """How many of these it has been told."""
+    reviewed: str = ""
+    """The task for whose synthesis a review was asked."""
+    reviewed_text: str = ""
+    """The digest of its text as it was proven then."""
 
     def take_reply(self, event: e.LeadReplied) -> None:
         self.request, self.reply, self.heard = None, event.reply, event.heard
@@ -217,11 +222,18 @@ class RunState:
 
     def outstanding(self) -> dict[str, Outstanding]:
         """Return, by message id, the messages whose answers are due."""
-        asked = (task.review.message for task in self.phases.each(*MAY_BE_REVIEWED))
+        asked = (review.message for review in self.reviews())
         orders = (task.message for task in self.phases.each("running"))
         owed = {one.message_id: one for one in (*orders, *asked) if one is not None}
         of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
         return owed | {one.message_id: one for one in (*self.train.messages(), *of_waves)}
+
+    def reviews(self) -> Iterator[ReviewState]:
+        """Yield the reviews that may be under way: of tasks at the gate, and of a lead's synthesis."""
+        yield from (task.review for task in self.phases.each(*MAY_BE_REVIEWED))
+        lead = self.tasks.get(self.lead.reviewed)
+        if lead is not None and lead.phase == "reported":
+            yield lead.review
 
     def holder(self, message: Outstanding) -> str:
         """`host/pid` of the worker that has it, once one is seen to."""

@@ -78,6 +78,8 @@ class ReviewState:
     waits: int = 0
     not_before: float = 0.0
     limit_until: float = 0.0
+    limited_at: float = 0.0
+    """The time of the first answer in a row that told of a limit."""
     detail: str = ""
 
     @property
@@ -120,8 +122,8 @@ class ReviewState:
 
     def wait_for_limit(self, until: float, detail: str, at: float) -> None:
         """A limit of the models': no trouble. One stated wrongly, again and again, is asked less often."""
-        self.waits += 1
-        self.detail = detail
+        self.limited_at = self.limited_at if self.waits else at
+        self.waits, self.detail = self.waits + 1, detail
         self.not_before = self.limit_until = max(until, at + pause_s(self.waits))
 
     def let_go(self) -> None:
@@ -191,8 +193,8 @@ IN_FLIGHT: frozenset[Phase] = frozenset(
     ("running", "answered", "candidate", "queued", "testing", "reviewing", "reviewed", "given", "landing")
 )
 IN_TRAIN: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "landing"))
-MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing", "reported"))
-"""In which a review may be under way; in `reported`, that of a lead's synthesis."""
+MAY_BE_REVIEWED: frozenset[Phase] = frozenset(("queued", "testing", "reviewing"))
+"""In which a review may be under way. That of a lead's synthesis is while it is `reported`."""
 DONE: frozenset[Phase] = frozenset(("landed", "no_changes", "reported", "already_there"))
 """Phases that satisfy a need."""
 TERMINAL: frozenset[Phase] = DONE | frozenset(("failed", "blocked", "cancelled", "needs_human"))

@@ -15,6 +15,7 @@ from forgepool.orchestrator.decisions.lead.synthesis import (
     LANDED,
     MEASURED,
     REVIEWED,
+    digest_synthesis,
     prove_synthesis,
 )
 from forgepool.orchestrator.decisions.orders.purse import may_come_back
@@ -32,6 +33,7 @@ _MOST_TROUBLES = 2
 """Reviews in a row that may be lost or fail for infrastructure; each may have been paid."""
 _PATIENCE_S = 900.0
 """Seconds for which the run waits for a worker to take the review, and for a model's limit to end."""
+_UNHELD = f"no worker took it within {_PATIENCE_S / 60:.0f} minutes"
 _GOAL_CHARACTERS = 16_000
 _ALL_CHARACTERS = 256_000
 """The most characters of all results that the reviewer is told."""
@@ -64,7 +66,9 @@ def view_review(course: PlanIndex, state: RunState) -> SynthesisReview | None:
 
 
 def find_due(course: PlanIndex, state: RunState) -> TaskState | None:
-    """Return the lead whose synthesis is to be reviewed before the run ends, or is under review."""
+    """Return the lead whose synthesis is to be reviewed now that every task has ended, or is under review."""
+    if not state.all_ended:
+        return None
     view = view_review(course, state)
     return _find_reported(course, state) if view is not None and view.outcome == "waits" else None
 
@@ -75,8 +79,7 @@ def give_up_unheld(course: PlanIndex, state: RunState, now: float) -> list[Messa
     message = None if lead is None else lead.review.message
     if lead is None or message is None or lead.review.holder or now < message.issued_at + _PATIENCE_S:
         return []
-    why = f"no worker took it within {_PATIENCE_S / 60:.0f} minutes"
-    return [MessageLost(message_id=message.message_id, why=why)] if state.all_ended else []
+    return [MessageLost(message_id=message.message_id, why=_UNHELD)] if state.all_ended else []
 
 
 def _find_reported(course: PlanIndex, state: RunState) -> TaskState | None:
@@ -97,12 +100,15 @@ def _why_none(course: PlanIndex, state: RunState, lead: TaskState) -> str:
         return "the plan says `review: none`"
     if course.wants_person(lead):
         return "the plan says `review: person`, so no model is asked"
-    if review.limit_until > lead.ended + _PATIENCE_S:
+    if review.limit_until > review.limited_at + _PATIENCE_S:
         return f"its reviewers have reached a usage limit: {review.detail}"
-    if review.troubles >= _MOST_TROUBLES:
-        return f"{review.troubles} requests for a review failed, lastly: {review.detail}"
+    unheld = review.detail == _UNHELD
+    if unheld or review.troubles >= _MOST_TROUBLES:
+        return _UNHELD if unheld else f"{review.troubles} requests for a review failed, lastly: {review.detail}"
     if state.halted:
         return f"the run had stopped: {state.halted}"
+    if lead.report is not None and not prove_synthesis(lead.report, state).text:
+        return "nothing of it is confirmed"
     return _describe_budget(course, state)
 
 
@@ -174,7 +180,11 @@ def synthesis_lines(course: PlanIndex, state: RunState) -> Iterator[str]:
     if proven.struck:
         yield from ("", "### Not confirmed", "")
         yield from (f"- {_inert(sentence)} ({why})" for sentence, why in proven.struck)
-    yield from ("", f"{_NOTE} {_inert(_describe_view(view))}")
+    same = view.outcome not in ("agrees", "objects") or (
+        state.lead.reviewed_text in ("", digest_synthesis(lead.report, state))
+    )
+    earlier = "" if same else " It has reviewed an earlier state of this text."
+    yield from ("", f"{_NOTE} {_inert(_describe_view(view))}{earlier}")
     if view.objections:
         yield from ("", "### Objections", "")
         yield from (f'- "{_inert(one_line(one.quote))}": {_inert(one_line(one.why))}' for one in view.objections)
@@ -191,7 +201,7 @@ def _inert(text: str) -> str:
 
 def _describe_view(view: SynthesisReview) -> str:
     if view.outcome == "waits":
-        return "A model of another family is asked about it."
+        return "A model of another family is asked about it before the run ends."
     if view.outcome == "none":
         return f"No other model has reviewed this text: {one_line(view.why)}."
     kin = "the lead's own family" if view.same_family else "another family"

@@ -6,6 +6,7 @@ must confirm the word for each that it names. Any other such sentence is struck,
 sentence says in other words, or in another language, is not proven.
 """
 
+import hashlib
 import html
 import re
 import unicodedata
@@ -61,6 +62,7 @@ _AGAIN = re.compile(
 _END = re.compile(r"""(?:(?<=[.!?;])|(?<=[.!?][*_)"'\]])|(?<=[.!?]\*\*))\s+""")
 _TOKEN = re.compile(r"(?<![\w./-])[\w-]+(?:\.[\w-]+)*(?![\w/-])")
 _CODE = re.compile(r"`+\s*([^`]+?)\s*`+")
+_ID = re.compile(r"(?<!\w)`[\w-]+(?:\.[\w-]+)*`(?!\w)")
 _MARKUP = re.compile(r"<[^<>]*>|\]\([^()]*\)|[\[\]]")
 _EMPHASIS = re.compile(r"[*~\\]|(?<!\w)_+|_+(?!\w)")
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -84,6 +86,11 @@ def prove_text(text: str, state: RunState) -> ProvenText:
 
 def prove_synthesis(report: Report, state: RunState) -> ProvenText:
     return prove_text(report.output or report.summary, state)
+
+
+def digest_synthesis(report: Report, state: RunState) -> str:
+    """Return the digest of the text as it is proven now."""
+    return hashlib.sha256(prove_synthesis(report, state).text.encode()).hexdigest()
 
 
 def prove_report(report: Report, state: RunState) -> Report:
@@ -136,7 +143,8 @@ def _find_doubt_in(text: str, state: RunState) -> str | None:
             elif any(each.isdigit() for each in word) and not word.isdigit():
                 return f"no task of this run has landed as {word}"
     if not cited:
-        return "it names no task in backticks and no commit"
+        unknown = _ID.search(text)
+        return f"{unknown[0]} is no task of this run" if unknown else "it names no task in backticks and no commit"
     if not claims.isdisjoint(REVIEWED) and re.search(r"\b(?:this|text|synthesis|summary)\b", text, re.IGNORECASE):
         return "this text had no review when it was written"
     return next((doubt for claim in sorted(claims) for task in cited if (doubt := _doubt(claim, task))), None)
@@ -182,6 +190,7 @@ def _doubt(claim: str, task: TaskState) -> str | None:
     if claim in LANDED:
         return None if on_target else f"'{task.id}' has not landed, it is {task.phase}"
     if claim in REVIEWED:
-        return None if task.review.passed else f"no review of '{task.id}' has passed"
+        # A review of the lead's own synthesis says nothing about a candidate.
+        return None if task.candidate and task.review.passed else f"no review of '{task.id}' has passed"
     green = on_target or (task.verdict is not None and task.verdict.verdict == "green")
     return None if green else f"no check of '{task.id}' is green, it is {task.phase}"

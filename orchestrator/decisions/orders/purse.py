@@ -20,7 +20,7 @@ from forgepool.orchestrator.plan.budget import (
     left_of,
 )
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, TaskState
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent
 
 ROUNDED_USD = 1e-5
@@ -250,7 +250,6 @@ class Purse:
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    asked = (task.review for task in state.phases.each(*MAY_BE_REVIEWED) if task.review.message)
-    reviews = (review.uses.get(review.sent) for review in asked)
+    reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message)
     whole = state.wave_review.use if state.wave_review.review.message else None
     return any(use is not None and use.open for use in (*orders, *reviews, whole))

@@ -4,6 +4,7 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 
 from collections.abc import Iterator
 
+from forgepool.orchestrator.decisions.lead.synthesis import digest_synthesis
 from forgepool.orchestrator.decisions.orders.money import budget_question
 from forgepool.orchestrator.decisions.orders.purse import cut_limits, may_come_back
 from forgepool.orchestrator.decisions.orders.start_orders import token
@@ -12,7 +13,7 @@ from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_re
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
 from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, MOST_REVIEWS, MOST_TROUBLES, ReviewState, TaskState
+from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TaskState
 from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.schema.orders import Limits
 
@@ -22,9 +23,11 @@ def next_reviews(
 ) -> list[ReviewSent]:
     """
     First those that wait for nothing else, in the order in which they came to the gate; with `side_by_side` also those
-    whose checks are still to be run. A lead's `synthesis` comes last.
+    whose checks are still to be run. A lead's `synthesis` comes last. It is asked for without a worker, too, so that
+    the run says that one is missing, and gives it up.
     """
-    free = slots - sum(one.message is not None for one in (state.wave_review.review, *_all_reviews(state)))
+    slots = max(slots, synthesis is not None)
+    free = slots - sum(one.message is not None for one in (state.wave_review.review, *state.reviews()))
     if free <= 0 or state.halted:
         return []
     wanting = (*_wanting(course, state), *((synthesis,) if synthesis is not None else ()))
@@ -44,10 +47,6 @@ def next_reviews(
             reserved, ledger, last = found, ledger.with_reserved(found), False
         sent.append(_review(state, task, now, reserved))
     return sent
-
-
-def _all_reviews(state: RunState) -> Iterator[ReviewState]:
-    return (task.review for task in state.phases.each(*MAY_BE_REVIEWED))
 
 
 def needs_money(course: PlanIndex) -> bool:
@@ -187,6 +186,7 @@ def _review(state: RunState, task: TaskState, now: float, reserved: Reservation)
         issued_at=now,
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
+        synthesis=digest_synthesis(task.report, state) if task.report is not None else "",
     )
 
 

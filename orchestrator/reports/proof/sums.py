@@ -4,9 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
-from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.reports.proof.bundle import BillItem, ProofBundle
-from forgepool.orchestrator.state.task import DONE
+from forgepool.orchestrator.reports.status import word_verdicts
 
 
 def is_waste(item: BillItem) -> bool:
@@ -67,11 +66,9 @@ def _check_tasks(bundle: ProofBundle) -> Iterator[str]:
     for name, task in tasks.items():
         if task.phase == "landed" and name not in commits:
             yield f"task '{name}' has landed by the list of tasks, and there is no landing of it"
-    number, total = sum(task.phase == "landed" for task in bundle.tasks), len(bundle.tasks)
-    done = all(task.phase in DONE for task in bundle.tasks)
-    whole = f"{total} of {count_of(total, 'task')} done: {f'{number} landed' if number else ''}"
-    if not bundle.verdict.startswith((f"{number} of {total} ", *((whole,) if done else ()))):
-        yield f"the verdict is '{bundle.verdict}', and the list of tasks has {number} of {total} landed"
+    worded = word_verdicts([task.phase for task in bundle.tasks], bundle.target)
+    if bundle.verdict not in worded:
+        yield f"the verdict is '{bundle.verdict}', and by the list of tasks it is '{worded[0]}'"
 
 
 def _check_attempts(bundle: ProofBundle) -> Iterator[str]:

@@ -316,20 +316,18 @@ def await_review(state: RunState, task: TaskState, at: float) -> None:
     settle_phases(state, at)
 
 
-def send_review(task: TaskState, event: e.ReviewSent) -> None:
+def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     review = task.review
     if review.message is not None or event.number != review.sent + 1:
         raise IllegalStep(f"review {event.number} of '{task.id}' does not follow {review.sent}")
     review.sent, review.base, review.holder = event.number, event.base, ""
+    if task.phase == "reported":
+        state.lead.reviewed, state.lead.reviewed_text = task.id, event.synthesis
     review.limit_until = 0.0
     use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
     review.uses = review.uses | {event.number: use}
     review.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="review",
-        task=task.id,
-        issued_at=event.issued_at,
+        message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at
     )
 
 

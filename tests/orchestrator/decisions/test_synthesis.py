@@ -10,6 +10,7 @@ from plans import (
     begun,
     check_sent,
     course,
+    follow,
     intended,
     landing,
     queued,
@@ -91,6 +92,8 @@ def test_a_confirmed_claim_and_a_sentence_without_one_stay(text: str) -> None:
         ("All tasks landed.", UNNAMED),
         ("All 412 tests pass.", UNNAMED),
         ("A landed.", UNNAMED),
+        ("`gone` landed.", "`gone` is no task of this run"),
+        ("`<!-- gone` landed.", UNNAMED),
         ("`b` landed.", "'b' has not landed, it is cancelled"),
         ("`a` and `b` landed.", "'b' has not landed, it is cancelled"),
         ("`a` and b landed.", "'b' has not landed, it is cancelled"),
@@ -170,6 +173,9 @@ def test_a_review_is_claimed_where_it_has_passed_and_never_of_the_text() -> None
     checked = e.CheckAnswered(task="a", result=verdict("a"))
     known = begun(of, *done, checked, awaited("a"), review_sent("a"), review_answered("a"))
     assert prove_text("`a` was reviewed and approved.", known).struck == ()
+    lead = begun(course(task("a", agent=SCRIPT, leads=SCRIPT)), sent("a"), answered("a", 1, "reported"))
+    follow(lead, e.TaskReported(task="a", report=Report(summary="so")), review_sent("a"), review_answered("a"))
+    assert prove_text("`a` was approved.", lead).struck == (("`a` was approved.", "no review of 'a' has passed"),)
     forged = "Another model has reviewed this text about `a`."
     assert prove_text(forged, known).struck == ((forged, "this text had no review when it was written"),)
 
@@ -184,7 +190,7 @@ def test_the_leads_text_is_quoted_and_cannot_look_like_the_harness() -> None:
     assert tuple(lines[:5]) == quoted
     assert lines[5:9] == ["", "### Not confirmed", "", f"- All landed < !-- ({UNNAMED})"]
     assert "one of these English words: landed, " in lines[10]
-    assert lines[10].endswith("A model of another family is asked about it.")
+    assert lines[10].endswith("A model of another family is asked about it before the run ends.")
 
 
 def test_a_commit_that_landed_is_a_proof() -> None:

@@ -172,7 +172,7 @@ def _drop_landing(place: int) -> Tampering:
         bundle["tasks"] = [task for task in bundle["tasks"] if task["id"] != gone]
         bundle["cost"]["items"] = [one for one in bundle["cost"]["items"] if one["task"] != gone]
         last = bundle["landings"][-1]
-        bundle |= {"verdict": "2 of 2 tasks landed", "tip": last["commit"], "reviewed": []}
+        bundle |= {"verdict": "2 of 2 tasks landed on forgepool/night", "tip": last["commit"], "reviewed": []}
         bundle["others"] = [{"after": bundle["base"], "upto": _first(bundle)["base"]}] if place == 0 else []
         if place == 1:
             bundle["others"] = [{"after": _first(bundle)["commit"], "upto": last["base"]}]
@@ -190,7 +190,7 @@ def _add_landing(bundle: dict[str, Any], other: dict[str, Any]) -> None:
     bundle["landings"].append(_first(other))
     bundle["tasks"] += other["tasks"]
     bundle["cost"]["items"] += other["cost"]["items"]
-    bundle |= {"tip": other["tip"], "verdict": "4 of 4 tasks landed"}
+    bundle |= {"tip": other["tip"], "verdict": "4 of 4 tasks landed on forgepool/night"}
 
 
 def _claim_other_run(bundle: dict[str, Any], other: dict[str, Any]) -> None:
@@ -382,7 +382,8 @@ FOUND_BY_GIT: dict[str, tuple[Tampering, str]] = {
     "commit of a task": (_set("tasks.0.commit", "c" * 40), "in the list of tasks as cccccccccccc"),
     "cached tokens": (_set("cost.cached_tokens", 7), "the bill says 7 cached tokens"),
     "task that did not land": (_set("tasks.0.phase", "failed"), "in the list of tasks it has not landed"),
-    "verdict": (_set("verdict", "30 of 3 tasks landed"), "the verdict is"),
+    "verdict": (_set("verdict", "30 of 3 tasks landed on forgepool/night"), "the verdict is"),
+    "end of the verdict": (_set("verdict", "3 of 3 tasks landed on forgepool/night, 9 reported"), "the verdict is"),
 }
 
 
@@ -515,7 +516,7 @@ def _bundle_by_hand(folder: Path, gate: str, **changed: Any) -> Night:
         "began": 0,
         "ended": 0,
         "outcome": "landed",
-        "verdict": "1 of 1 tasks landed",
+        "verdict": "1 of 1 task landed on forgepool/night",
         "landings": [landing | {"certificates": certificates}],
         "tasks": [{"id": "a", "title": "a", "phase": "landed", "attempts": 1, "commit": top}],
         "cost": dict.fromkeys(sums, 0) | {"items": [item]},

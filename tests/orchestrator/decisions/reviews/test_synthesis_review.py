@@ -1,5 +1,6 @@
 """A lead's synthesis is reviewed once by another family before its run ends, and never holds up that end for ever."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_synthesis_is_reviewed_once_and_then_the_run_ends() -> None:
     assert next_events(of, state) == []
     with pytest.raises(IllegalStep, match="while its lead's synthesis is reviewed"):
         apply(state, RunEnded(landed=0, not_landed=0), number=state.number + 1, at=100.0)
-    assert "A model of another family is asked about it." in told(of, state)
+    assert "A model of another family is asked about it before the run ends." in told(of, state)
     answer = review_answered("lead", objections=()).result.model_copy(update={"token": asked.token})
     follow(state, review_answered("lead").model_copy(update={"result": answer}))
     assert [type(event) for event in next_events(of, state)] == [RunEnded]
@@ -170,6 +171,71 @@ def test_a_review_that_is_lost_is_asked_for_once_more() -> None:
     )
 
 
+def test_a_fleet_without_reviewers_is_waited_for_once_and_then_the_run_ends() -> None:
+    of = course(LEAD, OTHER)
+    state = led(of)
+    (asked,) = decide(of, state, now=100.0, order_slots=4, review_slots=0, draining=False)
+    assert isinstance(asked, ReviewSent)
+    follow(state, asked)
+    follow(state, *decide(of, state, now=1_001.0, order_slots=4, review_slots=0, draining=False), at=1_001.0)
+    ended = decide(of, state, now=1_001.0, order_slots=4, review_slots=0, draining=False)
+    assert [type(event) for event in ended] == [RunEnded]
+    assert "No other model has reviewed this text: no worker took it within 15 minutes." in told(of, state)
+    follow(state, *ended, RunResumed(tip="c0", gate=None, hub=None))
+    assert [type(event) for event in next_events(of, state)] == [ReviewSent]
+
+
+def test_it_is_asked_when_every_task_has_ended_and_a_later_change_of_the_text_is_told() -> None:
+    of = course(LEAD, OTHER, task("c", agent=AGENT, answers=True))
+    state = led(of, sent("c"))
+    assert next_events(of, state) == []
+    assert state.tasks["lead"].report is not None
+    state.tasks["lead"].report = Report(summary="so", output="It is found. `c` is done.")
+    follow(state, answered("c", 1, "reported"), TaskReported(task="c", report=FOUND))
+    (asked,) = next_events(of, state)
+    assert isinstance(asked, ReviewSent) and asked.synthesis
+    answer = review_answered("lead", objections=()).result.model_copy(update={"token": asked.token})
+    follow(state, asked, review_answered("lead").model_copy(update={"result": answer}))
+    earlier = "It has reviewed an earlier state of this text."
+    assert "> It is found. `c` is done." in told(of, state) and earlier not in told(of, state)
+    follow(state, TaskRetried(task="c"))
+    assert "> It is found.\n" in told(of, state) and earlier in told(of, state)
+
+
+def test_a_synthesis_of_which_nothing_is_confirmed_is_not_reviewed() -> None:
+    of = course(LEAD, OTHER)
+    state = led(of)
+    state.tasks["lead"].report = Report(summary="so", output="All tests pass.")
+    assert [type(event) for event in next_events(of, state)] == [RunEnded]
+    assert "No other model has reviewed this text: nothing of it is confirmed." in told(of, state)
+
+
+def test_a_decision_looks_at_no_task_that_has_reported() -> None:
+    """Thousands of them would cost every decision milliseconds."""
+
+    def count_calls(tasks: int) -> int:
+        of = course(LEAD, *(task(f"t{at}", agent=AGENT, answers=True) for at in range(tasks)))
+        state = begun(of, sent("lead"))
+        for one in [*state.tasks.values()][1:]:
+            one.enter("reported", 100.0)
+        calls = 0
+
+        def note(_: object, event: str, __: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        next_events(of, state)
+        sys.setprofile(note)
+        try:
+            next_events(of, state)
+            state.outstanding()
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count_calls(400) == count_calls(4)
+
+
 def test_a_review_that_no_worker_takes_is_given_up() -> None:
     of = course(LEAD, OTHER)
     state = led(of, review_sent("lead"))
@@ -188,6 +254,22 @@ def test_a_short_usage_limit_is_waited_for_and_a_long_one_is_not() -> None:
         assert [type(event) for event in next_events(of, state)] == ([RunEnded] if ends else [])
         assert ("its reviewers have reached a usage limit: try later" in told(of, state)) is ends
         assert len(next_events(of, state, now=500.0)) == 1
+
+
+def test_a_short_usage_limit_that_is_told_late_is_short() -> None:
+    of = course(LEAD, OTHER)
+    late = review_answered("lead", "infrastructure", not_before=5_010.0, detail="try later")
+    state = follow(led(of, review_sent("lead")), late, at=5_000.0)
+    assert next_events(of, state, now=5_000.0) == []
+    assert [type(event) for event in next_events(of, state, now=5_020.0)] == [ReviewSent]
+
+
+def test_usage_limits_one_after_the_other_are_waited_for_15_minutes_together() -> None:
+    of = course(LEAD, OTHER)
+    state = led(of, review_sent("lead"), review_answered("lead", "infrastructure", not_before=800.0, detail="later"))
+    again = review_answered("lead", "infrastructure", 2, not_before=1_500.0, detail="later")
+    follow(state, review_sent("lead", 2), again, at=810.0)
+    assert [type(event) for event in next_events(of, state, now=810.0)] == [RunEnded]
 
 
 def test_a_run_that_had_stopped_ends_without_a_review() -> None:
