@@ -142,7 +142,7 @@ class SurveyEntry(Message):
     """The survey as it is written; every key is optional."""
 
     agent: AgentEntry | None = None
-    """A `builtin` or `scripted` agent. None is the defaults' of that kind, without its skill, else `{builtin: {}}`."""
+    """A `builtin` or `scripted` agent. None is the defaults', without its skill and workflow, else `{builtin: {}}`."""
     about: str = ""
     """A question that it answers as well."""
 

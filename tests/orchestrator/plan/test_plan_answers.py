@@ -84,8 +84,9 @@ def surveyed(rest: str, survey: str = "true") -> Plan:
 
 
 def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
-    """It takes the model and the limits of the defaults, and neither their work nor their skill."""
-    defaults = "defaults: {agent: {builtin: {model: m, skill: tester}}, acceptance: [make], limits: {turns: 9}}\n"
+    """It takes the model and the limits of the defaults, and neither their work nor their skill and workflow."""
+    agent = "{builtin: {model: m, skill: tester, workflow: build}}"
+    defaults = f"defaults: {{agent: {agent}, acceptance: [make], limits: {{turns: 9}}}}\n"
     tasks = "tasks:\n  - {id: a}\n  - {id: b, needs: [a], agent: {cli: claude}}\n  - {id: c, agent: {command: make}}\n"
     read = surveyed(defaults + tasks, "{about: Where are dates parsed?}")
     a, b, c, survey = read.tasks
@@ -106,6 +107,7 @@ def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
 def test_without_a_usable_default_the_survey_is_the_builtin_agents() -> None:
     task = "defaults: {agent: {command: make}}\ntasks:\n  - {id: a}\n"
     assert surveyed(task).tasks[-1].agent == BuiltinAgent()
+    assert surveyed(task.replace("command: make", "builtin: {red_first: true}")).tasks[-1].agent == BuiltinAgent()
     assert [task.id for task in surveyed(task, "false").tasks] == ["a"]
 
 
