@@ -103,6 +103,8 @@ class Standing:
     suspended: dict[str, str]
     """Hosts that get no orders for now, with the reason and the end of the pause."""
     tasks: tuple[TaskStanding, ...]
+    total: int
+    """Their number, but for a survey that has ended without a report."""
     whole: WholeStanding | None
     """None where the plan has no integration review."""
     used: RunBill
@@ -132,6 +134,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         tasks=tuple(
             _named(_task(waits, one, until), stands.get(branch_of(state, one.id))) for one in state.tasks.values()
         ),
+        total=course.count_tasks(state),
         whole=_whole(course, state),
         used=bill(state.uses()),
         budget=course.ledger(state),
@@ -163,7 +166,7 @@ def outcome_of(course: PlanIndex, state: RunState, *, live: bool, gate: bool = F
         return "running" if live else "paused"
     if len(course.find_done(state)) < len(state.tasks):
         return "incomplete"
-    return "landed" if state.count("landed") == len(state.tasks) else "done"
+    return "landed" if state.count("landed") == course.count_tasks(state) else "done"
 
 
 def _named(task: TaskStanding, entry: EntryStanding | None) -> TaskStanding:
@@ -233,9 +236,9 @@ def survey_words(course: PlanIndex, task: TaskState) -> str:
     return "; the tasks go on without a survey" if missing else ""
 
 
-def tell_verdict(state: RunState) -> str:
+def tell_verdict(course: PlanIndex, state: RunState) -> str:
     """Return the run's outcome in one sentence."""
-    total, landed = len(state.tasks), state.count("landed")
+    total, landed = course.count_tasks(state), state.count("landed")
     reported = state.count("reported")
     idle = state.count(*(DONE - {"landed", "reported"}))
     others = [f"{reported} reported"] if reported else []
