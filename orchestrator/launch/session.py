@@ -22,7 +22,7 @@ from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.journal.surveys import find_survey
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped, warn_unread_survey
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
@@ -91,7 +91,8 @@ def start_run(
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
-    for sentence in filter(None, (None if gate else unreviewable(plan, settings), warn_uncapped(plan))):
+    warnings = (None if gate else unreviewable(plan, settings), warn_uncapped(plan), warn_unread_survey(plan))
+    for sentence in filter(None, warnings):
         warn(sentence)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))

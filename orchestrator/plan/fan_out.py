@@ -147,13 +147,13 @@ class SurveyEntry(Message):
     """A question that it answers as well."""
 
 
-def _survey_alone(written: object) -> object:
+def _usual(written: object) -> object:
+    if not isinstance(written, bool | dict | SurveyEntry | None):
+        raise ValueError("must be `true` or a mapping; its keys are 'agent' and 'about', both optional")
     return ({} if written else None) if isinstance(written, bool) else written
 
 
-_Survey = SurveyEntry | None
-WrittenSurvey = Annotated[_Survey, BeforeValidator(_survey_alone, json_schema_input_type=bool | _Survey)]
-"""`true` is the usual survey, `false` is none."""
+WrittenSurvey = Annotated[SurveyEntry | None, BeforeValidator(_usual, json_schema_input_type=bool | SurveyEntry | None)]
 
 
 def _any_agent(written: object) -> object:
