@@ -104,8 +104,11 @@ def find_survey(
     return []
 
 
-def correct_survey(found: SurveyFound | None, task: Task) -> tuple[str, tuple[Prior, ...]]:
-    """Return a task's description and, for a survey that corrects an earlier one, that one; the text says how."""
+def describe_with_earlier(found: SurveyFound | None, task: Task) -> tuple[str, tuple[Prior, ...]]:
+    """
+    Return a task's description, and nothing. For a survey with an earlier one to correct: a description that says so
+    and names the files that differ, and the earlier one.
+    """
     if found is None or not task.surveys:
         return task.description, ()
     more = found.changed_count - len(found.changed)

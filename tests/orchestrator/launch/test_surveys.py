@@ -11,7 +11,7 @@ from plans import course, task
 from forgepool.orchestrator.journal.surveys import (
     KeptSurvey,
     changed_at,
-    correct_survey,
+    describe_with_earlier,
     find_survey,
     keep_survey,
     list_surveys,
@@ -81,11 +81,11 @@ def test_the_survey_of_another_tree_is_corrected_without_what_it_cites_wrongly_n
     (found,) = find_survey(tmp_path, HUB, surveyed(), tree.git, later, unheard)
     assert not found.stands and (len(found.changed), found.changed_count) == (200, 251)
     assert found.report.evidence == REPORT.evidence[:1]
-    text, (prior,) = correct_survey(found, surveyed().tasks[0])
+    text, (prior,) = describe_with_earlier(found, surveyed().tasks[0])
     assert text.startswith("all\n\nAn earlier run has surveyed commit") and text.endswith("- and 51 more")
     assert prior.report == found.report and prior.full and not prior.surveyed
-    assert correct_survey(found, task("a", description="d")) == ("d", ())
-    assert correct_survey(None, surveyed().tasks[0]) == ("all", ())
+    assert describe_with_earlier(found, task("a", description="d")) == ("d", ())
+    assert describe_with_earlier(None, surveyed().tasks[0]) == ("all", ())
 
 
 @pytest.mark.parametrize(
