@@ -39,10 +39,10 @@ class KeptSurvey(Message):
 
 def list_surveys(home: Path, *, before: float) -> list[Path]:
     """List the kept surveys that were last used before that Unix time."""
-    return [path for path in _files(home / "surveys", "*/*.json") if changed_at(path) < before]
+    return [path for path in _files(home / "surveys", "*/*.json") if find_change_time(path) < before]
 
 
-def changed_at(path: Path) -> float:
+def find_change_time(path: Path) -> float:
     """Return the Unix time of a path's last change; 0.0 for one that has gone meanwhile."""
     try:
         return path.lstat().st_mtime
@@ -134,7 +134,7 @@ def _folder(home: Path, hub: str, survey: Task) -> Path:
 
 def _latest_first(folder: Path, tree: str) -> Sequence[Path]:
     """Return the surveys of a folder, that of the tree before all others."""
-    return sorted(_files(folder, "*.json"), key=lambda path: (path.stem != tree, -changed_at(path)))
+    return sorted(_files(folder, "*.json"), key=lambda path: (path.stem != tree, -find_change_time(path)))
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written
-from forgepool.orchestrator.journal.surveys import changed_at
+from forgepool.orchestrator.journal.surveys import find_change_time
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE
@@ -61,7 +61,7 @@ def list_plan_texts(settings: Settings, *, before: float, but_of: Collection[str
 
 def _last_change(path: Path) -> float:
     below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in (*folders, *files))
-    return max(changed_at(one) for one in (path, *below))
+    return max(find_change_time(one) for one in (path, *below))
 
 
 def folder_bytes(folder: Path) -> int:

@@ -10,8 +10,8 @@ from plans import course, task
 
 from forgepool.orchestrator.journal.surveys import (
     KeptSurvey,
-    changed_at,
     describe_with_earlier,
+    find_change_time,
     find_survey,
     keep_survey,
     list_surveys,
@@ -127,7 +127,7 @@ def test_what_is_no_regular_file_is_no_kept_survey(tmp_path: Path, tree: Tree) -
     (path,) = tmp_path.glob("surveys/*/*.json")
     path.with_name(f"{'1' * 40}.json").symlink_to(tmp_path / "absent")
     os.mkfifo(path.with_name(f"{'2' * 40}.json"))
-    assert list_surveys(tmp_path, before=time.time() + 60) == [path] and changed_at(tmp_path / "absent") == 0.0
+    assert list_surveys(tmp_path, before=time.time() + 60) == [path] and find_change_time(tmp_path / "absent") == 0.0
     (found,) = find_survey(tmp_path, HUB, surveyed(), tree.git, first, unheard)
     assert found.stands
     path.unlink()
