@@ -26,7 +26,7 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, TERMINAL, TaskState
+from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
@@ -214,6 +214,10 @@ class PlanIndex:
         """Name the tasks that satisfy what needs them: those that are done, and a survey that has ended in any way."""
         ended = {one for one in self.graph.soft if state.tasks[one].phase in TERMINAL}
         return state.find_done() | ended if ended else state.find_done()
+
+    def count_tasks(self, state: RunState) -> int:
+        """Count the tasks, but for a survey that has ended without a report: they have gone on without it."""
+        return len(state.tasks) - sum(state.tasks[one].phase in TERMINAL - DONE for one in self.graph.soft)
 
     def budget(self, state: RunState) -> Budget:
         """The run's: the plan's, unless a person has set another since."""

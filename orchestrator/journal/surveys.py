@@ -39,7 +39,15 @@ class KeptSurvey(Message):
 
 def list_surveys(home: Path, *, before: float) -> list[Path]:
     """List the kept surveys that were last used before that Unix time."""
-    return [path for path in (home / "surveys").glob("*/*.json") if path.stat().st_mtime < before]
+    return [path for path in _files(home / "surveys", "*/*.json") if find_change_time(path) < before]
+
+
+def find_change_time(path: Path) -> float:
+    """Return the Unix time of a path's last change; 0.0 for one that has gone meanwhile."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def keep_survey(home: Path, hub: str, plan: Plan, git: Git, commit: CommitId, run: str, report: Report) -> None:
@@ -76,26 +84,31 @@ def find_survey(
             warn(f"the survey kept in {path} is damaged and not used; remove the file")
             continue
         wrong = {one: find_wrong_citations(git, tip, [one], (survey.id,)) for one in kept.report.evidence}
-        found = {"task": survey.id, "by_run": kept.run, "commit": kept.commit}
+        found = {"task": survey.id, "by_run": kept.run}
         if kept.tree == tree and path.stem == tree:
             if any(wrong.values()):
                 warn(f"the survey kept in {path} cites what does not exist and is not used; remove the file")
                 continue
             with suppress(OSError):
                 os.utime(path)
-            return [SurveyFound(**found, report=kept.report, stands=True)]
+            return [SurveyFound(**found, commit=tip, report=kept.report, stands=True)]
         if find_object(git, f"{kept.commit}^{{commit}}") is None:
+            warn(f"the survey kept in {path} is of commit {kept.commit}, which is not there; it is not used")
             continue
         changed = list_touched_paths(changes(git, CommitId(kept.commit), tip))
         holds = kept.report.model_copy(update={"evidence": tuple(one for one, why in wrong.items() if not why)})
         # A name that is not UTF-8 could not be journaled.
         few = tuple(path.encode(errors="replace").decode() for path in changed[:_MOST_CHANGED])
-        return [SurveyFound(**found, report=holds, stands=False, changed=few, changed_count=len(changed))]
+        of = {**found, "commit": kept.commit, "changed_count": len(changed)}
+        return [SurveyFound(**of, report=holds, stands=False, changed=few)]
     return []
 
 
-def correct_survey(found: SurveyFound | None, task: Task) -> tuple[str, tuple[Prior, ...]]:
-    """Return a task's description and, for a survey that corrects an earlier one, that one; the text says how."""
+def describe_with_earlier(found: SurveyFound | None, task: Task) -> tuple[str, tuple[Prior, ...]]:
+    """
+    Return a task's description, and nothing. For a survey with an earlier one to correct: a description that says so
+    and names the files that differ, and the earlier one.
+    """
     if found is None or not task.surveys:
         return task.description, ()
     more = found.changed_count - len(found.changed)
@@ -121,4 +134,9 @@ def _folder(home: Path, hub: str, survey: Task) -> Path:
 
 def _latest_first(folder: Path, tree: str) -> Sequence[Path]:
     """Return the surveys of a folder, that of the tree before all others."""
-    return sorted(folder.glob("*.json"), key=lambda path: (path.stem != tree, -path.stat().st_mtime))
+    return sorted(_files(folder, "*.json"), key=lambda path: (path.stem != tree, -find_change_time(path)))
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    """List the regular files: a pipe would be read forever, and a link leads elsewhere."""
+    return [path for path in folder.glob(pattern) if path.is_file() and not path.is_symlink()]

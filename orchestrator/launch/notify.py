@@ -130,7 +130,7 @@ def describe(occasion: Occasion, course: PlanIndex, state: RunState) -> Mapping[
     alive = Liveness(live=occasion != "end", now=state.at)
     wanted = attention(course, state, alive) if occasion != "budget" else []
     plan = course.plan.name
-    verdict = plain_text(tell_verdict(state))
+    verdict = plain_text(tell_verdict(course, state))
     said = {"attention": "a person is needed", "budget": "80 % of the budget are used", "end": "the run has stopped"}
     rows = [
         {"about": plain_text(one.about), "why": plain_text(one.sentence[:2000]), "command": plain_text(one.command)}

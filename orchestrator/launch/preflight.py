@@ -15,6 +15,7 @@ from pathlib import Path
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.budget import DEFAULT_USD
 from forgepool.orchestrator.plan.document import Plan, Task
+from forgepool.orchestrator.plan.entries import SURVEY
 from forgepool.orchestrator.run.hub import CannotRun, Hub
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
@@ -216,6 +217,14 @@ def _is_missing(path: str, files: frozenset[str]) -> bool:
     parts = path.split("/")
     made = any(part.startswith(".") or part == "node_modules" for part in parts)
     return not path.startswith("/") and not made and path not in files
+
+
+def warn_unread_survey(plan: Plan) -> str | None:
+    """Return a sentence about a survey that no task is given; None where the plan has none, or a model reads it."""
+    read = any(need.id == SURVEY for task in plan.tasks for need in task.needs)
+    if read or not any(task.surveys for task in plan.tasks):
+        return None
+    return f"no task of plan {plan.name} reads its survey, because commands do all its work; remove 'survey'"
 
 
 def warn_uncapped(plan: Plan) -> str | None:

@@ -22,7 +22,7 @@ from forgepool.orchestrator.journal.store import Journal, Recorded
 from forgepool.orchestrator.journal.surveys import find_survey
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import Embedded
-from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped
+from forgepool.orchestrator.launch.preflight import lacking, refuse_unready, warn_uncapped, warn_unread_survey
 from forgepool.orchestrator.launch.prerequisites import (
     check_agents,
     check_home,
@@ -91,8 +91,7 @@ def start_run(
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
-    for sentence in filter(None, (None if gate else unreviewable(plan, settings), warn_uncapped(plan))):
-        warn(sentence)
+    _warn_of(plan, settings, gate, warn)
     tip = create_target(hub.mirror, plan.target, hub.tip_for(plan))
     hub.mirror.ensure(tip, refs=(f"refs/heads/{plan.target}",))
     options = RunOptions(
@@ -112,6 +111,12 @@ def start_run(
     beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
     known = () if again else _find_known(kept, hub, tip, settings, warn)
     return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed)
+
+
+def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
+    unreviewed = None if gate else unreviewable(plan, settings)
+    for sentence in filter(None, (unreviewed, warn_uncapped(plan), warn_unread_survey(plan))):
+        warn(sentence)
 
 
 def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[Event]:

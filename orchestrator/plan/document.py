@@ -239,7 +239,9 @@ def _with_survey(source: PlanSource) -> PlanSource:
 
     usual = source.defaults.agent
     if usual is not None and usual.builtin is not None:
-        usual = AgentEntry(builtin=usual.builtin.model_copy(update={"skill": None}))
+        usual = AgentEntry(
+            builtin=usual.builtin.model_copy(update={"skill": None, "workflow": None, "red_first": False})
+        )
     elif usual is None or usual.scripted is None:
         usual = AgentEntry(builtin=BuiltinEntry())
     about = source.survey.about.strip()

@@ -142,18 +142,18 @@ class SurveyEntry(Message):
     """The survey as it is written; every key is optional."""
 
     agent: AgentEntry | None = None
-    """A `builtin` or `scripted` agent. None is the defaults' of that kind, without its skill, else `{builtin: {}}`."""
+    """A `builtin` or `scripted` agent. None is the defaults', without its skill and workflow, else `{builtin: {}}`."""
     about: str = ""
     """A question that it answers as well."""
 
 
-def _survey_alone(written: object) -> object:
+def _usual(written: object) -> object:
+    if not isinstance(written, bool | dict | SurveyEntry | None):
+        raise ValueError("must be `true` or a mapping; its keys are 'agent' and 'about', both optional")
     return ({} if written else None) if isinstance(written, bool) else written
 
 
-_Survey = SurveyEntry | None
-WrittenSurvey = Annotated[_Survey, BeforeValidator(_survey_alone, json_schema_input_type=bool | _Survey)]
-"""`true` is the usual survey, `false` is none."""
+WrittenSurvey = Annotated[SurveyEntry | None, BeforeValidator(_usual, json_schema_input_type=bool | SurveyEntry | None)]
 
 
 def _any_agent(written: object) -> object:

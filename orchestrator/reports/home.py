@@ -266,7 +266,7 @@ def _summarise(look: RunLook) -> RunSummary:
         hub=look.kept.options.hub,
         outcome=outcome_of(look.course, state, live=look.alive.live, gate=gate),
         live=look.alive.live,
-        total=len(state.tasks),
+        total=look.course.count_tasks(state),
         landed=state.count("landed"),
         done=state.count(*DONE),
         waiting=len(state.train.line.entries),

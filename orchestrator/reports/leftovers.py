@@ -1,5 +1,6 @@
 """Finds what runs leave behind: their tasks' logs, and refs in their hubs."""
 
+import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written
+from forgepool.orchestrator.journal.surveys import find_change_time
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE
@@ -53,11 +55,13 @@ def list_plan_texts(settings: Settings, *, before: float, but_of: Collection[str
     options = [run_folder.runs_folder(settings) / name / "options.json" for name in run_folder.run_names(settings)]
     wanted = "\n".join(one.read_text(errors="replace") for one in options if one.parent.name not in but_of)
     kept = [one for one in run_folder.plan_texts(settings).glob("*") if one.suffix == ".yaml" or one.is_dir()]
-    return [one for one in kept if _last_change(one) < before and one.name not in wanted]
+    old = [one for one in kept if not one.is_symlink() and _last_change(one) < before]
+    return [one for one in old if one.name not in wanted]
 
 
 def _last_change(path: Path) -> float:
-    return max(one.lstat().st_mtime for one in (path, *path.rglob("*")))
+    below = (Path(folder, name) for folder, folders, files in os.walk(path) for name in (*folders, *files))
+    return max(find_change_time(one) for one in (path, *below))
 
 
 def folder_bytes(folder: Path) -> int:

@@ -121,7 +121,7 @@ def report_lines(
     landed = sorted(state.in_phase("landed"), key=lambda task: task.ended)
     idle = state.in_phase("no_changes", "already_there")
     others = [task for task in state.tasks.values() if task.phase not in DONE]
-    yield f"# {kept.plan.name}: {tell_verdict(state)}"
+    yield f"# {kept.plan.name}: {tell_verdict(kept.course, state)}"
     yield ""
     hub = "" if public else f" hub {state.hub},"
     yield f"run {state.run},{hub} target at {state.tip[:12]}, {_span(recorded)}"

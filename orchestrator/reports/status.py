@@ -104,6 +104,8 @@ class Standing:
     suspended: dict[str, str]
     """Hosts that get no orders for now, with the reason and the end of the pause."""
     tasks: tuple[TaskStanding, ...]
+    total: int
+    """Their number, but for a survey that has ended without a report."""
     whole: WholeStanding | None
     """None where the plan has no integration review."""
     used: RunBill
@@ -133,6 +135,7 @@ def standing(course: PlanIndex, state: RunState, *, now: float, live: bool) -> S
         tasks=tuple(
             _named(_task(waits, one, until), stands.get(branch_of(state, one.id))) for one in state.tasks.values()
         ),
+        total=course.count_tasks(state),
         whole=_whole(course, state),
         used=bill(state.uses()),
         budget=course.ledger(state),
@@ -164,7 +167,7 @@ def outcome_of(course: PlanIndex, state: RunState, *, live: bool, gate: bool = F
         return "running" if live else "paused"
     if len(course.find_done(state)) < len(state.tasks):
         return "incomplete"
-    return "landed" if state.count("landed") == len(state.tasks) else "done"
+    return "landed" if state.count("landed") == course.count_tasks(state) else "done"
 
 
 def _named(task: TaskStanding, entry: EntryStanding | None) -> TaskStanding:
@@ -234,9 +237,10 @@ def survey_words(course: PlanIndex, task: TaskState) -> str:
     return "; the tasks go on without a survey" if missing else ""
 
 
-def tell_verdict(state: RunState) -> str:
+def tell_verdict(course: PlanIndex, state: RunState) -> str:
     """Return the run's outcome in one sentence."""
-    return word_verdicts([task.phase for task in state.tasks.values()], state.target)[0]
+    phases = [task.phase for task in state.tasks.values() if not survey_words(course, task)]
+    return word_verdicts(phases, state.target)[0]
 
 
 def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:

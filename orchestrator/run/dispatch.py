@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
-from forgepool.orchestrator.journal.surveys import correct_survey
+from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import landing_message
@@ -45,8 +45,8 @@ _SUMMARY_PATHS, _FULL_PATHS = 100, 2_000
 
 def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ...]:
     """
-    Return the results of the landed tasks it needs, in the plan's order; once the bound is reached, without their
-    claims.
+    Return the results of the tasks it needs, landed, reported or otherwise done, in the plan's order; once the bound is
+    reached, without their claims.
     """
     left = _ALL_CHARACTERS
     found = []
@@ -122,7 +122,7 @@ def order(
     course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool
 ) -> WorkOrder:
     planned, limits = course.tasks[task.id], limits_of_order(course, task)
-    description, earlier = correct_survey(state.survey, planned)
+    description, earlier = describe_with_earlier(state.survey, planned)
     return WorkOrder(
         order_id=sent.message_id,
         token=sent.token,

@@ -260,7 +260,7 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
         case e.SurveyFound():
-            state.find_survey(state.step(event.task, "pending"), event, at)
+            state.take_survey(state.step(event.task, "pending"), event, at)
         case e.LeadReplied():
             state.reply_to_lead(state.step(event.task, "waiting"), event, at)
         case e.LeadSpoken():

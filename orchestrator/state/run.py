@@ -164,8 +164,8 @@ class RunState:
         self.phases.add(task)
         return task
 
-    def find_survey(self, task: TaskState, event: e.SurveyFound, at: float) -> None:
-        """Take the step of the event."""
+    def take_survey(self, task: TaskState, event: e.SurveyFound, at: float) -> None:
+        """Take an earlier run's survey: as this run's, or as what this run's corrects."""
         if not event.stands:
             self.survey = event
             return

@@ -1,5 +1,7 @@
 """`forgepool clean` reclaims the folders and refs of ended runs, and leaves those that are still needed."""
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -63,10 +65,23 @@ def test_a_run_whose_hub_is_away_keeps_its_folder(ground: Path, machine: Machine
 
 
 @pytest.mark.slow
+def test_a_run_that_left_nothing_in_the_hub_needs_no_word_about_it(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    machine.run("run", _plan(ground, "half", "exit 3"), "--repo", repository.path, "--workers", "1")
+    aside = repository.path.rename(ground / "aside")
+    assert "the hub cannot be reached, and may have its work" in machine.run("clean", *_NOW, "--yes").out
+    aside.rename(repository.path)
+    assert "removed: 1 folder" in machine.run("clean", *_NOW, "--yes").out and machine.runs() == []
+    wrong = machine.run("clean", "--older", "0s")
+    assert wrong.status == 2 and "give a duration of more than zero, such as 12h or 7d" in wrong.err
+
+
+@pytest.mark.slow
 def test_a_plan_that_a_client_gave_as_text_goes_when_no_run_refers_to_it(
     ground: Path, machine: Machine, repository: Repository
 ) -> None:
-    plan = _plan(ground, "half", "exit 3")
+    plan = _plan(ground, "half", "echo 1 > README.md; rm README.md; echo 2 > half0.txt")
     texts = machine.home / "plans"
     texts.mkdir(parents=True)
     used, unused = texts / "used.yaml", texts / "unused.yaml"
@@ -77,10 +92,17 @@ def test_a_plan_that_a_client_gave_as_text_goes_when_no_run_refers_to_it(
         text.write_bytes(plan.read_bytes())
     machine.run("run", used, "--repo", repository.path, "--workers", "1")
     assert "no ended run" in machine.run("clean", "--yes").out and unused.exists(), "it is young"
-    assert (
-        "would remove 2 plans that a client gave or a model wrote, and no run uses" in machine.run("clean", *_NOW).out
-    )
-    assert unused.exists() and planning.exists()
+    assert "plan" not in machine.run("clean", *_NOW).out, "one written within the hour may be under way"
+    for path in (used, unused, planning / "planner.jsonl", planning):
+        os.utime(path, (time.time() - 7200,) * 2)
+    (planning / "gone").symlink_to(ground / "absent")
+    assert "would remove 1 plan that a client gave or a model wrote" in machine.run("clean", *_NOW).out
+    (planning / "gone").unlink()
+    os.utime(planning, (time.time() - 7200,) * 2)
+    told = "would remove 2 plans that a client gave or a model wrote, and no run uses; --yes removes them"
+    assert told in machine.run("clean", *_NOW).out
+    listed = machine.run("clean", *_NOW, "--json").answer
+    assert {"plan": str(planning), "removed": False} in listed and unused.exists() and planning.exists()
     machine.run("clean", *_NOW, "--yes")
     assert (used.exists(), unused.exists(), len(machine.runs())) == (True, False, 1), "the run's work did not land"
     assert not planning.exists()

@@ -15,7 +15,7 @@ _REPORT_CHARACTERS = 100
 
 def tally(now: Standing) -> str:
     """Count outcomes: `3 of 7 landed, 1 reported, 2 had no changes`, or `7 of 7 done: 3 landed, 4 reported`."""
-    count, total = Counter(task.phase for task in now.tasks), len(now.tasks)
+    count, total = Counter(task.phase for task in now.tasks), now.total
     words = {"reported": "reported", "no_changes": "had no changes", "already_there": "already there"}
     others = [f"{count[phase]} {said}" for phase, said in words.items() if count[phase]]
     if others and sum(count[phase] for phase in DONE) == total:

@@ -18,7 +18,13 @@ from forgepool.orchestrator.cli.output.say import complain, printable, say, say_
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
-from forgepool.orchestrator.launch.preflight import check_tip, lacking, refuse_unready, warn_uncapped
+from forgepool.orchestrator.launch.preflight import (
+    check_tip,
+    lacking,
+    refuse_unready,
+    warn_uncapped,
+    warn_unread_survey,
+)
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
@@ -138,8 +144,8 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
-    if (uncapped := warn_uncapped(read)) is not None:
-        complain(uncapped, 0)
+    for sentence in filter(None, (warn_uncapped(read), warn_unread_survey(read))):
+        complain(sentence, 0)
     if any(need.full for task in read.tasks for need in task.needs):
         # Imported late: it brings all that asks models.
         from forgepool.orchestrator.launch.prerequisites import find_tight_windows

@@ -49,7 +49,7 @@ class Proposal:
             complain("there is no pull request, because nothing has landed", 0)
             return
         text = make_text("\n".join(report_lines(kept, state, recorded, public=True)))
-        title = _quiet(plain_text(f"{kept.plan.name}: {tell_verdict(state)}"))
+        title = _quiet(plain_text(f"{kept.plan.name}: {tell_verdict(kept.course, state)}"))
         try:
             with self.forge.api:
                 sent = self.forge.forge.propose(self.target, self.base, title, text)

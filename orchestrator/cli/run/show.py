@@ -56,7 +56,7 @@ def _row(settings: Settings, run: str) -> tuple[str, str, str, str, str, str]:
         complain(str(problem), 0)
         return (run, "unreadable", "", "", "", "")
     landed, done = (sum(task.phase in phases for task in now.tasks) for phases in (("landed",), DONE))
-    return (run, now.outcome, f"{landed}/{len(now.tasks)}", f"{done}/{len(now.tasks)}", now.target, kept.options.hub)
+    return (run, now.outcome, f"{landed}/{now.total}", f"{done}/{now.total}", now.target, kept.options.hub)
 
 
 def status(run: OptionalRun = None, as_json: Json = False) -> None:

@@ -220,7 +220,7 @@ def _order(
     attempt = task.attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
     resumes = find_resumable_attempt(course, state, task)
-    # A survey is kept for the tree on which the next run will begin, whatever commands have landed meanwhile.
+    # A survey is of the tree on which this run began, whatever commands have landed meanwhile.
     tip = state.began_on if attempt == 1 and task.id in course.graph.soft else state.tip
     return OrderSent(
         task=task.id,

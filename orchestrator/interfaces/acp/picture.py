@@ -84,7 +84,7 @@ def _status(phase: str) -> PlanEntryStatus:
 def _ending(look: RunLook) -> str:
     state = look.state
     outcome = outcome_of(look.course, state, live=look.alive.live)
-    done = f"{state.count(*DONE)} of {count_of(len(state.tasks), 'task')} done"
+    done = f"{state.count(*DONE)} of {count_of(look.course.count_tasks(state), 'task')} done"
     usd = bill(state.uses()).cost_usd
     cost = f", {usd:.2f} USD" if usd else ""
     return f"Run {state.run} is {outcome}: {done}{cost}; the target is {_plain(state.target)}."

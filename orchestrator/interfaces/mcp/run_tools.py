@@ -213,7 +213,7 @@ def _totals_of_run(look: RunLook) -> Answer:
     done = sum(task.phase in DONE for task in now.tasks)
     budget = list(budget_words(now.budget))
     told: Answer = {
-        "tasks": len(now.tasks),
+        "tasks": now.total,
         "done": done,
         "phases": phases,
         "cost_usd": bill(look.state.uses()).cost_usd,

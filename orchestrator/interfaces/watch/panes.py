@@ -140,7 +140,7 @@ def _facts(look: RunLook) -> Iterator[str]:
     target = f"target {state.target or look.kept.options.target} at {state.tip[:12]}"
     if not look.kept.options.gate:
         budget = "".join(f"; {line}" for line in budget_words(look.course.ledger(state)))
-        yield f"{target}; {state.count(*DONE)} of {len(state.tasks)} done{budget}"
+        yield f"{target}; {state.count(*DONE)} of {look.course.count_tasks(state)} done{budget}"
         yield from (f"{name} is suspended: {one.why}" for name, one in state.hosts.items() if one.until)
         return
     yield f"{target}; {len(state.train.line.entries)} in the queue"

@@ -158,7 +158,7 @@ def head(look: RunLook) -> dict[str, object]:
         "attention": wants[:_MOST_WANTS],
         "more_wants": max(0, len(wants) - _MOST_WANTS),
         "done": state.count(*DONE),
-        "total": len(state.tasks),
+        "total": look.course.count_tasks(state),
     }
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forgepool.orchestrator.plan.entries import PlanReading, PlanSource, fan_out_entries
+from forgepool.orchestrator.plan.entries import SURVEY, PlanReading, PlanSource, fan_out_entries
 from forgepool.workers.schema.documents import read, validate
 
 
@@ -29,6 +29,8 @@ class PlanLines:
 
     def of_task(self, task: str, *where: str | int) -> int:
         """Return the line of a task's key, or of the task where it has no such key."""
+        if self.reading is not None and self.reading.source.survey is not None and task == SURVEY:
+            return self.of_plan(SURVEY, *where)
         if self.reading is None or task not in self.places:
             return 0
         return self.reading.line(self.places[task], where)

@@ -156,6 +156,8 @@ class TaskOutcome(Message):
     attempts: int
     commit: str = ""
     detail: str = ""
+    missing_survey: bool = Field(default=False, exclude_if=lambda missing: not missing)
+    """It is a survey that ended without a report, and does not count as a task."""
     seconds: float | None = None
     """Seconds from its first start to its end."""
     expected_s: float | None = None

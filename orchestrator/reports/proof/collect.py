@@ -31,7 +31,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import standing, tell_verdict
+from forgepool.orchestrator.reports.status import standing, survey_words, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -70,7 +70,7 @@ def collect(
         began=recorded[0].at if recorded else 0.0,
         ended=recorded[-1].at if recorded else 0.0,
         outcome=standing(kept.course, state, now=state.at, live=live).outcome,
-        verdict=tell_verdict(state),
+        verdict=tell_verdict(kept.course, state),
         synthesis=tuple(synthesis_lines(kept.course, state)),
         synthesis_review=view_review(kept.course, state),
         wanted=tuple(
@@ -214,6 +214,7 @@ def _outcome(kept: KeptRun, task: TaskState) -> TaskOutcome:
         attempts=task.attempt,
         commit=task.commit,
         detail=task.detail,
+        missing_survey=bool(survey_words(kept.course, task)),
         seconds=took,
         expected_s=planned.duration_s,
         reasons=tuple(f"attempt {one.attempt}: {one.summary}" for one in task.reasons),

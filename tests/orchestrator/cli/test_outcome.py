@@ -7,6 +7,7 @@ from plans import answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.cli.output import progress
 from forgepool.orchestrator.cli.output.standing import tally, tell_table
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import TaskReported, TaskUnchanged
 from forgepool.orchestrator.reports.status import standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
@@ -39,8 +40,8 @@ def test_the_end_of_a_run_reads_its_hub_in_the_cache_of_the_run(
     assert read == [tmp_path / "own"]
 
 
-def _tallies(state: RunState) -> tuple[str, str]:
-    return tally(standing(TWO, state, now=1.0, live=False)), tell_verdict(state)
+def _tallies(state: RunState, of: PlanIndex | None = None) -> tuple[str, str]:
+    return tally(standing(of or TWO, state, now=1.0, live=False)), tell_verdict(of or TWO, state)
 
 
 TWO = course(task("a", answers=True), task("b"))
@@ -57,6 +58,15 @@ def test_a_run_of_which_all_is_done_says_so_first() -> None:
     assert _tallies(state) == ("2 of 2 done: 1 landed, 1 reported", "2 of 2 tasks done: 1 landed on t, 1 reported")
     state.tasks["a"].enter("landed", 1.0)
     assert _tallies(state) == ("2 of 2 landed", "2 of 2 tasks landed on t")
+
+
+def test_a_survey_that_ended_without_a_report_does_not_count() -> None:
+    of = course(task("survey", answers=True, surveys=True), task("b", "survey"))
+    state = begun(of)
+    assert _tallies(state, of) == ("0 of 2 landed", "0 of 2 tasks landed on t, 2 did not land")
+    state.tasks["survey"].enter("failed", 1.0)
+    state.tasks["b"].enter("landed", 1.0)
+    assert _tallies(state, of) == ("1 of 1 landed", "1 of 1 task landed on t")
 
 
 def test_a_long_report_is_its_first_sentence_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:

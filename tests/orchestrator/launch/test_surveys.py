@@ -1,12 +1,21 @@
 """Kept surveys are data: what is damaged, or cites what is not there, is named and not used."""
 
+import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from plans import course, task
 
-from forgepool.orchestrator.journal.surveys import KeptSurvey, correct_survey, find_survey, keep_survey
+from forgepool.orchestrator.journal.surveys import (
+    KeptSurvey,
+    describe_with_earlier,
+    find_change_time,
+    find_survey,
+    keep_survey,
+    list_surveys,
+)
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.reports import Evidence, Report
@@ -59,7 +68,7 @@ def test_a_survey_is_found_by_repository_question_and_tree(tmp_path: Path, tree:
     tree.commit(a="3\n")
     same = tree.commit(a="1\n")
     (found,) = find_survey(tmp_path, HUB.replace("secret", "other"), surveyed(), tree.git, same, unheard)
-    assert (found.stands, found.commit, found.by_run, found.report) == (True, first, "r-1", REPORT)
+    assert (found.stands, found.commit, found.by_run, found.report) == (True, same, "r-1", REPORT)
     for hub, plan in ((f"{HUB}/x", surveyed()), (HUB, surveyed("dates")), (HUB, course(task("a")).plan)):
         assert find_survey(tmp_path, hub, plan, tree.git, same, unheard) == []
     assert "secret" not in "".join(map(str, tmp_path.rglob("*")))
@@ -72,11 +81,11 @@ def test_the_survey_of_another_tree_is_corrected_without_what_it_cites_wrongly_n
     (found,) = find_survey(tmp_path, HUB, surveyed(), tree.git, later, unheard)
     assert not found.stands and (len(found.changed), found.changed_count) == (200, 251)
     assert found.report.evidence == REPORT.evidence[:1]
-    text, (prior,) = correct_survey(found, surveyed().tasks[0])
+    text, (prior,) = describe_with_earlier(found, surveyed().tasks[0])
     assert text.startswith("all\n\nAn earlier run has surveyed commit") and text.endswith("- and 51 more")
     assert prior.report == found.report and prior.full and not prior.surveyed
-    assert correct_survey(found, task("a", description="d")) == ("d", ())
-    assert correct_survey(None, surveyed().tasks[0]) == ("all", ())
+    assert describe_with_earlier(found, task("a", description="d")) == ("d", ())
+    assert describe_with_earlier(None, surveyed().tasks[0]) == ("all", ())
 
 
 @pytest.mark.parametrize(
@@ -106,6 +115,22 @@ def test_a_survey_of_a_commit_that_is_gone_is_not_corrected(tmp_path: Path, tree
     (path,) = tmp_path.glob("surveys/*/*.json")
     kept = KeptSurvey.model_validate_json(path.read_text()).model_copy(update={"commit": "0" * 40, "tree": "1" * 40})
     path.rename(path.with_name(f"{'1' * 40}.json")).write_text(kept.encode())
+    heard: list[str] = []
+    assert find_survey(tmp_path, HUB, surveyed(), tree.git, first, heard.append) == []
+    assert len(heard) == 1 and f"is of commit {'0' * 40}, which is not there" in heard[0]
+
+
+def test_what_is_no_regular_file_is_no_kept_survey(tmp_path: Path, tree: Tree) -> None:
+    """A link that leads nowhere, and a pipe, which a read would never leave."""
+    first = tree.commit(a="1\n", b="2\n")
+    keep_survey(tmp_path, HUB, surveyed(), tree.git, first, "r-1", REPORT)
+    (path,) = tmp_path.glob("surveys/*/*.json")
+    path.with_name(f"{'1' * 40}.json").symlink_to(tmp_path / "absent")
+    os.mkfifo(path.with_name(f"{'2' * 40}.json"))
+    assert list_surveys(tmp_path, before=time.time() + 60) == [path] and find_change_time(tmp_path / "absent") == 0.0
+    (found,) = find_survey(tmp_path, HUB, surveyed(), tree.git, first, unheard)
+    assert found.stands
+    path.unlink()
     assert find_survey(tmp_path, HUB, surveyed(), tree.git, first, unheard) == []
 
 

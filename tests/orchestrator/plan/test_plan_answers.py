@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forgepool.orchestrator.launch.preflight import warn_unread_survey
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.workers.schema.orders import BuiltinAgent
@@ -84,8 +85,9 @@ def surveyed(rest: str, survey: str = "true") -> Plan:
 
 
 def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
-    """It takes the model and the limits of the defaults, and neither their work nor their skill."""
-    defaults = "defaults: {agent: {builtin: {model: m, skill: tester}}, acceptance: [make], limits: {turns: 9}}\n"
+    """It takes the model and the limits of the defaults, and neither their work nor their skill and workflow."""
+    agent = "{builtin: {model: m, skill: tester, workflow: build}}"
+    defaults = f"defaults: {{agent: {agent}, acceptance: [make], limits: {{turns: 9}}}}\n"
     tasks = "tasks:\n  - {id: a}\n  - {id: b, needs: [a], agent: {cli: claude}}\n  - {id: c, agent: {command: make}}\n"
     read = surveyed(defaults + tasks, "{about: Where are dates parsed?}")
     a, b, c, survey = read.tasks
@@ -103,9 +105,17 @@ def test_a_survey_is_one_answering_task_that_all_tasks_of_models_need() -> None:
     assert read_expanded(dump_plan(read)) == read and "surveys" not in dump_plan(plan("  - {id: one}\n"))
 
 
+def test_a_survey_that_no_task_reads_is_warned_about() -> None:
+    read = "defaults: {agent: {builtin: {}}}\ntasks:\n  - {id: a}\n"
+    assert warn_unread_survey(surveyed(read)) is None and warn_unread_survey(plan("  - {id: a}\n")) is None
+    alone = warn_unread_survey(surveyed("tasks:\n  - {id: a, agent: {command: make}}\n"))
+    assert alone == "no task of plan p reads its survey, because commands do all its work; remove 'survey'"
+
+
 def test_without_a_usable_default_the_survey_is_the_builtin_agents() -> None:
     task = "defaults: {agent: {command: make}}\ntasks:\n  - {id: a}\n"
     assert surveyed(task).tasks[-1].agent == BuiltinAgent()
+    assert surveyed(task.replace("command: make", "builtin: {red_first: true}")).tasks[-1].agent == BuiltinAgent()
     assert [task.id for task in surveyed(task, "false").tasks] == ["a"]
 
 
@@ -122,7 +132,8 @@ def test_without_a_usable_default_the_survey_is_the_builtin_agents() -> None:
             "{agent: {cli: claude}}",
             "plan.yaml:3: task 'survey' answers, which only a 'builtin' or a 'scripted' agent can; give it one",
         ),
-        ("  - {id: a}\n", "sometimes", "plan.yaml:3: 'survey' must be a mapping"),
+        ("  - {id: a}\n", "yes", "plan.yaml:3: 'survey' must be `true` or a mapping; its keys are"),
+        ("  - {id: a}\n", "[a]", "plan.yaml:3: 'survey' must be `true` or a mapping; its keys are"),
     ],
 )
 def test_a_mistake_about_the_survey_has_its_sentence_and_line(tasks: str, survey: str, wrong: str) -> None:
@@ -136,3 +147,4 @@ def test_the_lines_of_a_surveyed_plan_are_those_of_its_tasks() -> None:
     text = f"{SURVEYED}defaults: {{agent: {{builtin: {{}}}}}}\ntasks:\n  - id: a\n    title: A\n"
     lines = PlanLines.of(text, "plan.yaml", lambda: TREE)
     assert (lines.of_task("a"), lines.of_task("a", "title"), lines.of_plan("survey")) == (6, 7, 3)
+    assert (lines.of_task("survey"), lines.of_task("survey", "agent"), lines.of_task("absent")) == (3, 3, 0)

@@ -1,6 +1,8 @@
 """One survey for all tasks of a run: given, kept for the next run, corrected, and missed by none if it fails."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -132,8 +134,14 @@ def test_on_another_tree_the_survey_is_corrected_and_a_damaged_one_is_ignored(
     anew = machine.run("run", _plan(ground, "three", _REPORT.replace(", {path: src/b.txt}", ""), _WORK), *where)
     assert anew.status == 0, anew.out + anew.err
     assert anew.err.count("is damaged and not used; remove the file") == 2 and "Traceback" not in anew.err
-    unused = machine.run("clean", "--older", "0.001s", "--yes")
-    assert "2 surveys of repositories that no run has used since" in unused.out
+    assert "survey" not in machine.run("clean", "--older", "0.001s").out, "one may be in use"
+    for path in kept.parent.glob("*.json"):
+        os.utime(path, (time.time() - 7200,) * 2)
+    since = time.strftime("no run has used since %Y-%m-%d")
+    listed = machine.run("clean", "--older", "0.001s")
+    assert f"2 surveys of repositories that {since}" in listed.out and "; --yes removes them" in listed.out
+    removed = machine.run("clean", "--older", "0.001s", "--yes", "--json").answer
+    assert [row["removed"] for row in removed if "survey" in row] == [True, True]
     assert list(machine.home.glob("surveys/*/*.json")) == []
 
 
@@ -145,7 +153,11 @@ def test_no_task_fails_with_the_survey(ground: Path, machine: Machine, repositor
     run = machine.the_run()
     status = machine.run("status", run, "--json").answer
     shown = {task["task"]: task["phase"] for task in status["tasks"]}
-    assert shown == {"survey": "failed", "work": "landed"} and status["outcome"] == "done"
+    assert shown == {"survey": "failed", "work": "landed"} and status["outcome"] == "landed"
+    assert "the run has ended: 1 landed, 0 not" in ended.out and "1 of 1 landed on" in ended.out
+    assert machine.run("runs", "--json").answer[0]["done"] == "1/1" and status["total"] == 1
+    verified = machine.run("verify", machine.home / "runs" / run / "report.json", "--repo", repository.path)
+    assert "the verdict is" not in verified.out + verified.err
     words = "; the tasks go on without a survey"
     assert [task["task"] for task in status["tasks"] if words in task["detail"]] == ["survey"]
     told = machine.run("report", run).out.splitlines()

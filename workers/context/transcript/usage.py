@@ -27,7 +27,7 @@ _USUAL_OUTPUT, _CRAMPED_OUTPUT = 8192, 4 * _LEAST_OUTPUT
 _ROUNDED_USD = 1e-5
 """Parts of a budget are rounded down; so much more is asked for."""
 LAST_TURNS = 3
-"""Turns of which an agent is told when so many are left."""
+"""An agent is told when so many turns are left."""
 _NEAR = 0.75
 """The share of a limit at which the agent is told of it."""
 
