@@ -287,6 +287,16 @@ HEAD = "name: f\ndescription: d\nphases:\n"
             "f.yaml:4: phase 'a' would be undone, with no verified change before it to return to; write mend or stop",
         ),
         (
+            HEAD + "- {name: a, artifact: change}\n- {name: b, artifact: failing-test}\n"
+            "- {name: c, artifact: change, on_failure: undo}\n",
+            "f.yaml:6: phase 'c' would be undone to a failing test, which no change makes pass; write mend or stop",
+        ),
+        (
+            HEAD + "- {name: a, artifact: change}\n- {name: b, artifact: plan, on_failure: undo}\n"
+            "- {name: c, artifact: change}\n",
+            "f.yaml:5: phase 'b' is a plan, which changes no file that could be undone; write mend or stop",
+        ),
+        (
             HEAD + "- {name: a b, artifact: change}\n",
             "f.yaml:4: 'name' of phase 'a b' must be letters, digits, '_', '-' or single '.' within, at most 100, "
             "and not end in '.lock', is 'a b'",
