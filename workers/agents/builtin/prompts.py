@@ -20,6 +20,7 @@ from forgepool.workers.agents.briefing.system_prompt import PromptForm, Skill, f
 from forgepool.workers.agents.briefing.task_card import (
     conventions,
     files_at_base,
+    quote_text,
     task_card,
     write_priors,
     write_report,
@@ -156,14 +157,14 @@ def _hand_on(phase: str, made: Handed) -> str:
             named = f"\n\nFiles to modify:\n{files}" if files else ""
             return f"## The committed plan\n\n{plan.strip()}{named}"
         case Report():
-            return f"## The report of phase '{phase}'\n\n{write_report(made)}"
+            return f"## The report of phase '{phase}'\n\n{quote_text(write_report(made))}"
         case ConfirmedTest(command=command, output=output):
-            said = f"The harness saw this command fail, and runs it again at the end:\n\n    {command}"
-            return f"## The failing test of phase '{phase}'\n\n{said}\n\nIt printed:\n\n{output.strip()}"
+            said = f"The harness saw this command fail, and runs it again at the end:\n\n{quote_text(command)}"
+            return f"## The failing test of phase '{phase}'\n\n{said}\n\nIt printed:\n\n{quote_text(output)}"
         case Undone(why=why):
             return f"## Phase '{phase}' was undone\n\nIts changes are not in the files: {why}"
         case str():
-            return f"## The work of phase '{phase}', as its agent says\n\n{made}"
+            return f"## The work of phase '{phase}', as its agent says\n\n{quote_text(made)}"
         case _:
             assert_never(made)
 
