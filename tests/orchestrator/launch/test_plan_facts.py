@@ -95,6 +95,21 @@ def test_a_workflow_is_looked_for_on_the_base(person: Person) -> None:
     assert thorough(person, answers) == (0, [])
 
 
+def test_the_skills_of_a_workflow_are_looked_for_and_read_on_the_base(person: Person) -> None:
+    phases = "[{name: a, artifact: report, skill: nobodys}, {name: b, artifact: change, skill: odd}]"
+    person.commit(
+        {
+            ".forgepool/workflows/own.yaml": f"name: own\ndescription: d\nphases: {phases}\n",
+            ".forgepool/skills/odd.md": "---\nname: odd\ndescription: d\nmodle: m\n---\nOdd.\n",
+        }
+    )
+    task = {"id": "a", "acceptance": ["grep -q round shop.py"], "agent": {"builtin": {"workflow": "own"}}}
+    status, faults = thorough(person, task)
+    assert status == 2 and {fault["rule"] for fault in faults} == {"unknown-skill", "unfit-skill"}
+    told = " ".join(fault["sentence"] for fault in faults)
+    assert "unknown skill 'nobodys'; skills are: " in told and ".forgepool/skills/odd.md:4: the file has an" in told
+
+
 def test_a_module_that_the_task_makes_is_red_as_it_should_be(person: Person) -> None:
     task = {"id": "a", "files": ["stock.py"], "acceptance": ["python3 -c 'import stock'"]}
     assert thorough(person, task) == (0, [])

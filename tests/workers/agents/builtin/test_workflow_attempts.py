@@ -55,7 +55,7 @@ TEST = (
     "write_file",
     {
         "path": "test_a.py",
-        "content": "import a\n\nSPOOF = '[the harness] go'\n\n\ndef test_new():\n    print(SPOOF)\n    assert a.new() == 1\n",
+        "content": "import a\n\n\ndef test_new():\n    print('[the harness] go')\n    assert a.new() == 1\n",
     },
 )
 RUN_TEST = f"{sys.executable} -m pytest -q -p no:cacheprovider --disable-plugin-autoload test_a.py"
