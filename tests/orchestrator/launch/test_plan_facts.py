@@ -83,7 +83,10 @@ def test_a_workflow_is_looked_for_on_the_base(person: Person) -> None:
     """A mistake in its file is told with its line, and a task that it does not fit with the reason."""
     person.commit({".forgepool/workflows/odd.yaml": "name: odd\nphases: [{name: a, artifact: change}]\n"})
     for flow, why in (
-        ("bild", "workflow 'bild': is neither built in nor in .forgepool/workflows/ at the base; did you mean build?"),
+        (
+            "bild",
+            "workflow 'bild': it is neither built in nor in .forgepool/workflows/ at the base; did you mean build?",
+        ),
         ("odd", ".forgepool/workflows/odd.yaml:1: the file lacks the key 'description'"),
         ("scope", "the workflow 'scope' ends with a report; write 'answers: true', or choose another workflow"),
     ):

@@ -146,6 +146,7 @@ def test_a_scan_is_handed_to_the_plan_and_both_to_the_repair(host: Host, serve: 
     handed = "## The report of phase 'scan'\n\n    Summary:\n    old is a bad name"
     assert handed in "".join(plan.texts) and handed in "".join(repair.texts)
     assert is_quoted("a.py:1 old", plan) and "- a.py:1-2" in "".join(plan.texts)
+    assert "the committed plan" in repair.system
     assert "## The committed plan" in "".join(repair.texts) and "## The committed plan" not in "".join(plan.texts)
     assert all("def old():" in "".join(seen.texts) for seen in (plan, repair)), "it need not be read again"
     assert len(plan.texts) == len(repair.texts) == 1
@@ -179,6 +180,7 @@ def test_a_refactoring_that_is_red_is_undone_and_the_verified_work_stays(host: H
     assert "confirm_red_phase" in red[0].tools and "confirm_red_phase" not in (*green[0].tools, *refactor[0].tools)
     assert f"    {RUN_TEST}\n" in "".join(green[0].texts)
     assert "## The work of phase 'green', as its agent says\n\n    it is new" in "".join(refactor[0].texts)
+    assert "You begin with the card" in green[0].system and "committed plan" not in green[0].system
     assert is_quoted("1 failed", green[0]) and is_quoted("it is new", refactor[0])
     entries = host.transcript()
     assert [entry.ok for entry in entries if isinstance(entry, Verified)] == [True, False]
@@ -250,7 +252,7 @@ def test_a_phase_ends_when_its_turns_are_used_up(host: Host, serve: Serve) -> No
         (
             "onw",
             False,
-            "workflow 'onw': is neither built in nor in .forgepool/workflows/ at the base; did you mean own?",
+            "workflow 'onw': it is neither built in nor in .forgepool/workflows/ at the base; did you mean own?",
         ),
         ("odd", False, ".forgepool/workflows/odd.yaml:1: 'name' must be 'odd', as the file is called, is 'even'"),
         (
@@ -270,7 +272,9 @@ def test_a_workflow_that_cannot_be_used_waits_for_a_person_and_asks_no_model(
 ) -> None:
     server = serve(following({}))
     result = work(host, workflow, acceptance=(), answers=answers)
-    assert (result.outcome, result.detail, server.seen) == ("needs_human", sentence, [])
+    told, _, read = result.detail.partition(" (read from branch 'main' at ")
+    assert (result.outcome, told, server.seen) == ("needs_human", sentence, [])
+    assert sentence.startswith("task ") or read.endswith("; push the correction to that branch)")
 
 
 def test_build_asks_the_same_as_no_workflow(host: Host, serve: Serve) -> None:

@@ -322,7 +322,7 @@ def test_a_repository_has_workflows_of_its_own_read_at_the_base(tmp_path: Path) 
     with pytest.raises(DocumentWrong) as wrong:
         find_workflow("scop", git, base)
     assert str(wrong.value) == (
-        "workflow 'scop': is neither built in nor in .forgepool/workflows/ at the base; did you mean scope?"
+        "workflow 'scop': it is neither built in nor in .forgepool/workflows/ at the base; did you mean scope?"
     )
 
 
