@@ -182,10 +182,10 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
             return phase == "execute" or (tool.kind == "read" and "__" not in tool.name)
 
 
-PromptForm = Literal["answer", "lead", "report", "failing_test"]
+PromptForm = Literal["answer", "lead", "report", "failing_test", "change"]
 """
 The texts that stand in place of a phase's. `answer` and `lead` are for a task that ends with a report, `report` is for
-one that another phase follows.
+one that another phase follows, `change` for one with no plan before it.
 """
 
 

@@ -93,7 +93,7 @@ class TaskWords:
     phase: WorkflowPhase = EXECUTE
     skill: Skill | None = None
     form: PromptForm | None = None
-    """The form of a phase that ends with a report or a failing test, in place of its kind."""
+    """The form of a phase in place of its kind's: for a report, a failing test, or a change without a plan."""
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
@@ -194,7 +194,7 @@ def brief_task(
             survey=survey,
             phase=phase,
             skill=skills[phase.skill or usual],
-            form="lead" if order.lead else _form(phase, is_last=phase == phases[-1]),
+            form="lead" if order.lead else _form(phase, phases, named=agent.workflow is not None),
             red_first=agent.red_first and not order.answers,
             root=str(workspace.checkout.path),
             tests=order.acceptance,
@@ -203,13 +203,17 @@ def brief_task(
     }
 
 
-def _form(phase: WorkflowPhase, *, is_last: bool) -> PromptForm | None:
+def _form(phase: WorkflowPhase, phases: Sequence[WorkflowPhase], *, named: bool) -> PromptForm | None:
+    """Return the form of a phase. A change of a `named` workflow is told of a plan only where one comes before it."""
     match phase.artifact:
         case "report":
-            return "answer" if is_last else "report"
+            return "answer" if phase == phases[-1] else "report"
         case "failing-test":
             return "failing_test"
-        case "plan" | "change":
+        case "change":
+            planned = any(one.artifact == "plan" for one in phases[: phases.index(phase)])
+            return None if planned or not named else "change"
+        case "plan":
             return None
 
 
