@@ -88,6 +88,8 @@ def find_workflow(name: str, git: Git, base: CommitId) -> Workflow:
         return parse_workflow(own_text(git, base, file), file, name)
     if name in builtin_workflows():
         return builtin_workflow(name)
+    if name in own_names(git, base, FOLDER, ".yml"):
+        raise DocumentWrong(f"{FOLDER}/{name}.yml", [Mistake(0, f"it must be called {name}.yaml; rename it")])
     raise unknown_name("workflow", name, FOLDER, (*own, *builtin_workflows()))
 
 

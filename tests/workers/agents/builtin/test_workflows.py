@@ -242,7 +242,7 @@ HEAD = "name: f\ndescription: d\nphases:\n"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "f.yaml:1: is empty"),
+        ("", "f.yaml:1: is empty; write its keys, or remove it"),
         ("name: f\nphases:\n- {name: a, artifact: change}\n", "f.yaml:1: the file lacks the key 'description'"),
         ("name: f\ndescription: d\nphases: []\n", "f.yaml:3: 'phases' must not be empty"),
         (
@@ -313,12 +313,18 @@ OWN = HEAD + "- {name: only, artifact: change}\n"
 
 
 def test_a_repository_has_workflows_of_its_own_read_at_the_base(tmp_path: Path) -> None:
-    files = {".forgepool/workflows/f.yaml": OWN, ".forgepool/workflows/build.yaml": OWN.replace("f", "build", 1)}
+    files = {
+        ".forgepool/workflows/odd.yml": OWN,
+        ".forgepool/workflows/f.yaml": OWN,
+        ".forgepool/workflows/build.yaml": OWN.replace("f", "build", 1),
+    }
     git, base = repository(tmp_path / "r", files, {".forgepool/workflows/f.yaml": OWN.replace("only", "late")})
     first = type(base)(git.text("rev-parse", f"{base}^"))
     assert [find_workflow("f", git, at).phases[0].name for at in (first, base)] == ["only", "late"]
     assert len(find_workflow("build", git, base).phases) == 1, "it replaces the built-in one"
     assert find_workflow("scope", git, base) == builtin_workflow("scope")
+    with pytest.raises(DocumentWrong, match=r"workflows/odd\.yml: it must be called odd\.yaml; rename it"):
+        find_workflow("odd", git, base)
     with pytest.raises(DocumentWrong) as wrong:
         find_workflow("scop", git, base)
     assert str(wrong.value) == (
