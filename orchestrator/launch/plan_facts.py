@@ -18,8 +18,8 @@ from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
 from forgepool.supervisor.checks.cannot_fail import why_unfailing
 from forgepool.workers.agents.briefing.prediction.predict import predict_files
-from forgepool.workers.agents.briefing.system_prompt import builtin_skills, repository_skills
-from forgepool.workers.agents.builtin.workflow import find_workflow, why_unfit
+from forgepool.workers.agents.briefing.system_prompt import builtin_skills, find_skill, repository_skills
+from forgepool.workers.agents.builtin.workflow import Workflow, find_workflow, why_unfit
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.policy.gate_file.document import GATE_FILE, GateFile, effective_checks
 from forgepool.workers.policy.gate_file.reading import read_gate_file
@@ -70,6 +70,7 @@ def gather_facts(
     checks = effective_checks(gate.checks, plan.checks if isinstance(plan.checks, tuple) else ())
     base = BaseCheckout(plan=plan, mirror=hub.mirror, tip=tip, settings=settings, folder=folder.resolve(), stop=stop)
     covered, run_files = Globs.of(gate.scans.protect), run_by(git, tip, frozenset(paths), checks)
+    flows = {task.id: _workflow(task, git, tip) for task in plan.tasks}
     return PlanFacts(
         paths=paths,
         names=find_names(plan, git, tip),
@@ -80,19 +81,31 @@ def gather_facts(
         estimate=estimate,
         skills=frozenset((*builtin_skills(), *repository_skills(git, tip))),
         models=frozenset(read_table(settings.models_file).models) if settings.broker_url is None else None,
-        workflows={task.id: why for task in plan.tasks if (why := _why_unfit(task, git, tip)) is not None},
+        workflows={task: why for task, why in flows.items() if isinstance(why, str)},
+        phases={task: flow.phases for task, flow in flows.items() if isinstance(flow, Workflow)},
+        wrong_skills=_find_wrong_skills(git, tip),
     )
 
 
-def _why_unfit(task: Task, git: Git, tip: CommitId) -> str | None:
-    """Return why a task cannot have the workflow that it names; None if it can, or names none."""
+def _find_wrong_skills(git: Git, tip: CommitId) -> dict[str, str]:
+    wrong = {}
+    for name in repository_skills(git, tip):
+        try:
+            find_skill(name, git, tip)
+        except DocumentWrong as mistaken:
+            wrong[name] = "; ".join(mistaken.mistakes)
+    return wrong
+
+
+def _workflow(task: Task, git: Git, tip: CommitId) -> Workflow | str | None:
+    """Return the workflow that a task names, or why it cannot have it; None if it names none."""
     if not isinstance(task.agent, BuiltinAgent) or task.agent.workflow is None:
         return None
     try:
         workflow = find_workflow(task.agent.workflow, git, tip)
     except DocumentWrong as wrong:
         return "; ".join(wrong.mistakes)
-    return why_unfit(workflow, answers=task.answers, leads=task.leads is not None)
+    return why_unfit(workflow, answers=task.answers, leads=task.leads is not None) or workflow
 
 
 def predict_likely(plan: Plan, git: Git, tip: CommitId, cache: Path) -> dict[str, list[tuple[str, float]]]:

@@ -245,7 +245,7 @@ def read(text: str, name: str) -> Located:
     except DocumentTooLarge as error:
         raise DocumentWrong(name, [error.mistake]) from error
     if root is None:
-        raise DocumentWrong(name, [Mistake(1, "is empty")])
+        raise DocumentWrong(name, [Mistake(1, "is empty; write its keys, or remove it")])
     walk = NodeWalk()
     try:
         data = walk.value(root)

@@ -167,6 +167,8 @@ def _known(model: type[BaseModel], loc: Sequence[str | int]) -> str:
         models = set().union(*(models_in(field.annotation) for field in fields)) if fields else models
     known = sorted({field.alias or name for each in models for name, field in each.model_fields.items()})
     written = str(loc[-1])
+    if written == "workflow" and "agent" in known:
+        return "write it under 'agent: {builtin: {workflow: NAME}}'"
     meant = [key for key in known if key == _USUAL.get(written)] or nearest(written, known)
     return f"did you mean '{meant[0]}'?" if meant else f"known keys are: {', '.join(known)}"
 

@@ -120,7 +120,10 @@ class BuiltinAgent(Message):
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
     workflow: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    """A built-in workflow, or one from the repository's `.forgepool/workflows/`; None is `build`."""
+    """
+    A built-in workflow, or one from the repository's `.forgepool/workflows/`. None is the built-in `build`, never the
+    repository's.
+    """
 
     @property
     def wanted_hints(self) -> HintSettings:

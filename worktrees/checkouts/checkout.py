@@ -87,7 +87,8 @@ class Checkout:
         """
         Restore the files of an earlier snapshot and remove all others that git does not ignore.
 
-        HEAD stays, so that git shows the difference as uncommitted work.
+        The snapshot's own `.gitignore` decides what is ignored, whatever stands there now. HEAD stays, so that git
+        shows the difference as uncommitted work.
 
         Raises:
             GitFailed: the mirror has no such tree, or the folder could not be written.
@@ -95,7 +96,12 @@ class Checkout:
         restore_config(self.mirror.path)
         with self.alone:
             begin_work(self.slot)
+            # A later snapshot may know files that this one ignores: git would remove them as its own.
+            self.git.run("read-tree", "--reset", self.commit)
             self.git.run("read-tree", "--reset", "-u", tree)
+            others = self.git.run("ls-files", "-z", "--others", "--exclude-standard").fields
+            if rules := [path for path in others if Path(path).name == ".gitignore"]:
+                self.git.run("clean", "-ffd", "-q", "--", *rules)
             self.git.run("clean", "-ffd", "-q")
 
     def list_altered(self) -> tuple[str, ...]:

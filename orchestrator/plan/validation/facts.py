@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
+
 Level = Literal["error", "warning"]
 
 
@@ -64,6 +66,10 @@ class PlanFacts:
     """The names of the models in the table; None where other hosts have the table."""
     workflows: Mapping[str, str] = field(default_factory=dict)
     """Why a task cannot have the workflow that it names, by task; those that can are left out."""
+    phases: Mapping[str, Sequence[WorkflowPhase]] = field(default_factory=dict)
+    """The phases of the workflow that a task names, by task."""
+    wrong_skills: Mapping[str, str] = field(default_factory=dict)
+    """The mistakes in the repository's own skill files, by the skill's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

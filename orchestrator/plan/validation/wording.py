@@ -106,10 +106,15 @@ def find_unknown_agents(case: Case) -> Iterator[Fault]:
             yield case.fault("unfit-workflow", task, ("agent",), f"cannot have its workflow: {why}")
         if not isinstance(task.agent, BuiltinAgent):
             continue
-        named = ((task.agent.skill, "skill", case.facts.skills), (task.agent.model, "model", case.facts.models))
-        by_phase = ((model, "model", case.facts.models) for model in task.agent.models.values())
-        for name, noun, known in (*named, *by_phase):
+        agent, skills, models = task.agent, case.facts.skills, case.facts.models
+        phases = case.facts.phases.get(task.id, ())
+        named = [(name, "skill", skills) for name in (agent.skill, *(phase.skill for phase in phases))]
+        by_phase = (agent.model, *agent.models.values(), *(phase.model for phase in phases))
+        named += [(name, "model", models) for name in by_phase]
+        for name, noun, known in dict.fromkeys(named):
             if name is not None and known is not None and name not in known:
                 like = nearest(name, known)
-                meant = f"did you mean '{like[0]}'?" if like else f"{noun}s are: {', '.join(sorted(known)[:8])}"
+                meant = f"did you mean '{like[0]}'?" if like else f"{noun}s are: {', '.join(sorted(known))}"
                 yield case.fault(f"unknown-{noun}", task, ("agent",), f"has the unknown {noun} '{name}'; {meant}")
+            elif noun == "skill" and (why := case.facts.wrong_skills.get(name or "")) is not None:
+                yield case.fault("unfit-skill", task, ("agent",), f"cannot have its skill '{name}': {why}")

@@ -83,7 +83,10 @@ def test_a_workflow_is_looked_for_on_the_base(person: Person) -> None:
     """A mistake in its file is told with its line, and a task that it does not fit with the reason."""
     person.commit({".forgepool/workflows/odd.yaml": "name: odd\nphases: [{name: a, artifact: change}]\n"})
     for flow, why in (
-        ("bild", "workflow 'bild': is neither built in nor in .forgepool/workflows/ at the base; did you mean build?"),
+        (
+            "bild",
+            "workflow 'bild': it is neither built in nor in .forgepool/workflows/ at the base; did you mean build?",
+        ),
         ("odd", ".forgepool/workflows/odd.yaml:1: the file lacks the key 'description'"),
         ("scope", "the workflow 'scope' ends with a report; write 'answers: true', or choose another workflow"),
     ):
@@ -93,6 +96,21 @@ def test_a_workflow_is_looked_for_on_the_base(person: Person) -> None:
         assert fault["sentence"] == f"task 'a' cannot have its workflow: {why}"
     answers = {"id": "a", "files": [], "answers": True, "agent": {"builtin": {"workflow": "scope"}}}
     assert thorough(person, answers) == (0, [])
+
+
+def test_the_skills_of_a_workflow_are_looked_for_and_read_on_the_base(person: Person) -> None:
+    phases = "[{name: a, artifact: report, skill: nobodys}, {name: b, artifact: change, skill: odd}]"
+    person.commit(
+        {
+            ".forgepool/workflows/own.yaml": f"name: own\ndescription: d\nphases: {phases}\n",
+            ".forgepool/skills/odd.md": "---\nname: odd\ndescription: d\nmodle: m\n---\nOdd.\n",
+        }
+    )
+    task = {"id": "a", "acceptance": ["grep -q round shop.py"], "agent": {"builtin": {"workflow": "own"}}}
+    status, faults = thorough(person, task)
+    assert status == 2 and {fault["rule"] for fault in faults} == {"unknown-skill", "unfit-skill"}
+    told = " ".join(fault["sentence"] for fault in faults)
+    assert "unknown skill 'nobodys'; skills are: " in told and ".forgepool/skills/odd.md:4: the file has an" in told
 
 
 def test_a_module_that_the_task_makes_is_red_as_it_should_be(person: Person) -> None:

@@ -215,6 +215,10 @@ def test_checks_none_is_told_from_silence() -> None:
     [
         ("  - id: a\n    need: [b]\n", "6: task 'a' has an unknown key 'need'; did you mean 'needs'?"),
         (
+            "  - id: a\n    workflow: build\n",
+            "6: task 'a' has an unknown key 'workflow'; write it under 'agent: {builtin: {workflow: NAME}}'",
+        ),
+        (
             "  - id: a\n  - id: b\n  - id: a\n",
             "7: the id 'a' is given twice (first on line 5); change one",
         ),

@@ -14,7 +14,7 @@ HEAD = "version: 1\nrules:\n"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "p.yaml:1: is empty"),
+        ("", "p.yaml:1: is empty; write its keys, or remove it"),
         ("version: 1", "p.yaml:1: the file lacks the key 'rules'"),
         ("version: 2\nrules: []", "p.yaml:1: 'version' must be 1, is 2"),
         ("rules: []", "p.yaml:1: the file lacks the key 'version'"),

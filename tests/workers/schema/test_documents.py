@@ -169,8 +169,8 @@ def test_words_mean_what_they_mean_in_yaml_1_2(written: str, meant: object) -> N
         ("name: @a", "1: a word begins with a character that YAML keeps for itself; put the text in quotes"),
         ("name: \x01", "1: holds a character that YAML does not allow"),
         ("- a", "1: the file must be a mapping of keys to values, is a list"),
-        ("", "1: is empty"),
-        ("# nothing\n", "1: is empty"),
+        ("", "1: is empty; write its keys, or remove it"),
+        ("# nothing\n", "1: is empty; write its keys, or remove it"),
     ],
 )
 def test_a_mistake_is_one_sentence_with_its_line(text: str, sentence: str) -> None:

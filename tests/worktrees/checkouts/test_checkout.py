@@ -67,6 +67,33 @@ def test_a_snapshot_has_what_was_added_changed_deleted_renamed_and_nothing_ignor
     }
 
 
+def test_an_earlier_snapshot_comes_back_without_the_loss_of_what_it_ignores(
+    hub: Hub, mirror: Mirror, pool: Path
+) -> None:
+    """A later `.gitignore` can neither give ignored files up, nor save new ones; a file of the commit goes, too."""
+    hub.commit({"kept.o": "ignored, and committed\n", ".gitignore": ""})
+    mirror.ensure(hub.commit({".gitignore": "*.o\n"}))
+    with lease_checkout(mirror, hub.tip(), pool) as checkout:
+        (checkout.path / "junk.o").write_text("1")
+        (checkout.path / "src/junk.o").write_text("1")
+        (checkout.path / "kept.o").unlink()
+        before = checkout.snapshot()
+        (checkout.path / "kept.o").write_text("1")
+        (checkout.path / ".gitignore").write_text("new.txt\n")
+        (checkout.path / "src/.gitignore").write_text("!junk.o\n")
+        (checkout.path / "more").mkdir()
+        (checkout.path / "more/.gitignore").write_text("*.txt\n")
+        (checkout.path / "more/new.txt").write_text("1")
+        (checkout.path / "README.md").unlink()
+        (checkout.path / "README.md").mkdir()
+        (checkout.path / "README.md/a").write_text("1")
+        later = checkout.snapshot()
+        assert "junk.o" in tree_paths(checkout.git, later), "the later snapshot knows it"
+        checkout.take(before)
+        assert files(checkout.path) == PLAIN | {"junk.o", "src/junk.o"}
+        assert checkout.snapshot() == before
+
+
 def test_snapshots_may_be_taken_again_and_again(hub: Hub, mirror: Mirror, pool: Path) -> None:
     with lease_checkout(mirror, hub.tip(), pool) as checkout:
         trees = []

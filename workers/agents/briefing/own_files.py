@@ -43,4 +43,6 @@ def unknown_name(noun: str, name: str, folder: str, names: Collection[str]) -> D
     known = sorted(set(names))
     meant = nearest(name, known, count=2)
     more = f"did you mean {' or '.join(meant)}?" if meant else f"{noun}s are: {', '.join(known)}"
-    return DocumentWrong(f"{noun} '{name}'", [Mistake(0, f"is neither built in nor in {folder}/ at the base; {more}")])
+    return DocumentWrong(
+        f"{noun} '{name}'", [Mistake(0, f"it is neither built in nor in {folder}/ at the base; {more}")]
+    )

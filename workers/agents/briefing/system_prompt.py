@@ -12,6 +12,7 @@ Why may a skill only narrow? What a phase allows is the harness' rule, and a fil
 Why not several skills at once? They would contradict each other, and a reader could not tell which one was followed.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -182,10 +183,10 @@ def _fits(tool: Tool, skill: Skill, phase: PhaseName) -> bool:
             return phase == "execute" or (tool.kind == "read" and "__" not in tool.name)
 
 
-PromptForm = Literal["answer", "lead", "report", "failing_test"]
+PromptForm = Literal["answer", "lead", "report", "failing_test", "change"]
 """
 The texts that stand in place of a phase's. `answer` and `lead` are for a task that ends with a report, `report` is for
-one that another phase follows.
+one that another phase follows. `change` is EXECUTE with no plan before it.
 """
 
 
@@ -203,8 +204,12 @@ def system_blocks(
 
 @cache
 def prompt(name: str) -> str:
-    """Return the text of `prompts/<name>.md`."""
-    return _read("prompts", name).strip()
+    """Return the text of `prompts/<name>.md`; that of `change` is EXECUTE's without its words on a plan."""
+    if name != "change":
+        return _read("prompts", name).strip()
+    text = prompt("execute").replace("Carry out the plan,", "Do what this phase asks,")
+    text = text.replace("the committed plan, and what was learned while planning", "and what earlier phases handed on")
+    return re.sub(r"- The plan is a means\..*\n", "", text)
 
 
 def _read(folder: str, name: str) -> str:

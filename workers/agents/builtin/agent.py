@@ -51,7 +51,7 @@ Stop = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lead:
+class AttemptParts:
     """The parts of an attempt that differ between a script and real models."""
 
     models: Models
@@ -66,7 +66,7 @@ class Lead:
 def perform_builtin(assignment: Assignment, workspace: Workspace, agent: BuiltinAgent, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
 
-    def make_lead() -> Lead:
+    def make_parts() -> AttemptParts:
         table = read_table(workspace.settings.models_file)
         workflow = _workflow(workspace, agent)
         course = PhaseCourse(answers=order.answers, leads=bool(order.lead), workflow=workflow)
@@ -76,7 +76,7 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
         def hints() -> Guess:
             return find_hints(order, workspace, agent, table, stop=stop) if agent.hints else Guess()
 
-        return Lead(
+        return AttemptParts(
             models=models,
             words=words,
             hints=hints,
@@ -85,20 +85,20 @@ def perform_builtin(assignment: Assignment, workspace: Workspace, agent: Builtin
             profile=agent.context or "",
         )
 
-    return _perform(assignment, workspace, make_lead, stop=stop)
+    return _perform(assignment, workspace, make_parts, stop=stop)
 
 
 def perform_scripted(assignment: Assignment, workspace: Workspace, script: str, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
 
-    def make_lead() -> Lead:
+    def make_parts() -> AttemptParts:
         model = ScriptedModel(script, attempt=order.attempt, name=f"script of task '{order.task}'")
         course = PhaseCourse(plan_first=model.plans, answers=order.answers, leads=bool(order.lead))
         words = brief_task(order, workspace, BuiltinAgent(), assignment.tmp, course.phases)
-        return Lead(models=OneModel(model), words=words, course=course)
+        return AttemptParts(models=OneModel(model), words=words, course=course)
 
     try:
-        return _perform(assignment, workspace, make_lead, stop=stop)
+        return _perform(assignment, workspace, make_parts, stop=stop)
     except ModelFailed as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong))
 
@@ -120,20 +120,25 @@ def _workflow(workspace: Workspace, agent: BuiltinAgent) -> tuple[WorkflowPhase,
     return workflow.phases
 
 
-def _perform(assignment: Assignment, workspace: Workspace, make_lead: Callable[[], Lead], *, stop: Stop) -> AgentAnswer:
+def _perform(
+    assignment: Assignment, workspace: Workspace, make_parts: Callable[[], AttemptParts], *, stop: Stop
+) -> AgentAnswer:
     try:
-        return _lead(assignment, workspace, make_lead(), stop=stop)
+        return _lead_attempt(assignment, workspace, make_parts(), stop=stop)
     except DocumentWrong as wrong:
         # A person has to correct models.yaml, tools.yaml, or a skill.
-        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes), trouble="unavailable")
+        own = any(each.startswith((".forgepool/", "workflow '", "skill '")) for each in wrong.mistakes)
+        branch, commit = workspace.order.target.removeprefix("refs/heads/"), workspace.base[:12]
+        read = f" (read from branch '{branch}' at {commit}; push the correction to that branch)" if own else ""
+        return AgentAnswer(ended="failed", detail="; ".join(wrong.mistakes) + read, trouble="unavailable")
     except UnknownProfile as wrong:
         return AgentAnswer(ended="failed", detail=str(wrong), trouble="unavailable")
 
 
-def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Stop) -> AgentAnswer:
+def _lead_attempt(assignment: Assignment, workspace: Workspace, parts: AttemptParts, *, stop: Stop) -> AgentAnswer:
     order = assignment.order
     wished = order.context
-    profile = choose_profile(by_person=wished, in_plan=lead.profile, in_settings=workspace.settings.context)
+    profile = choose_profile(by_person=wished, in_plan=parts.profile, in_settings=workspace.settings.context)
     beginning = begin(workspace)
     transcript = beginning.transcript
     begin_with(transcript, profile.name, by_person=wished)
@@ -150,14 +155,14 @@ def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Sto
         )
     with ExitStack() as until_the_end:
         until_the_end.enter_context(transcript)
-        toolbox = _toolbox(workspace, lead.words, workplace, transcript, until_the_end)
+        toolbox = _toolbox(workspace, parts.words, workplace, transcript, until_the_end)
         attempt = Attempt(
             assignment=assignment,
             workspace=workspace,
-            course=lead.course,
-            models=lead.models,
-            words=lead.words,
-            hints=lead.hints,
+            course=parts.course,
+            models=parts.models,
+            words=parts.words,
+            hints=parts.hints,
             toolbox=toolbox,
             transcript=transcript,
             keeper=until_the_end.enter_context(keep_hub(order, workspace.checkout, transcript, beginning.tip)),
@@ -166,7 +171,7 @@ def _lead(assignment: Assignment, workspace: Workspace, lead: Lead, *, stop: Sto
             stop=stop,
             profile=profile,
             wanted=lambda: read_wished_profile(workspace.settings.broker_url, order.run, order.task),
-            hide=lead.hide,
+            hide=parts.hide,
         )
         if beginning.resumed and not facts(transcript.entries).ended:
             attempt.say(describe_move(workplace.root, workplace.outputs))

@@ -206,7 +206,7 @@ class Talk:
         most = self.brief.turns or MOST_EXPLORING
         if self.brief.turns is not None and self.brief.answers:
             most = max(1, most - _LAST_TURNS)
-        why = find_exploration_end(self.transcript.entries, most=most)
+        why = find_exploration_end(self.transcript.entries, most=most, made="report" if self.brief.answers else "plan")
         if why is None:
             return None
         return self._ask_for_report(why) if self.brief.answers else ConversationOutcome(ended="explored", detail=why)

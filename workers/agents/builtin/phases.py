@@ -3,9 +3,9 @@ The phases of the built-in agent: decide the next step from the events so far. P
 
 A workflow is a sequence of phases, each with an artifact that the next one needs. By default they are PLAN and EXECUTE.
 Each phase has a conversation, begun afresh; after a change, VERIFY runs the checks without a model. A task that answers
-has one phase, with the tools of PLAN, which ends with its report. The steps follow from the transcript alone, so
-another process that has it continues in the same way. No model can skip a phase: it can only end its conversation.
-Committing the work is the caller's.
+and names no workflow has one phase, with the tools of PLAN, which ends with its report. The steps follow from the
+transcript alone, so another process that has it continues in the same way. No model can skip a phase: it can only end
+its conversation. Committing the work is the caller's.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class PhaseCourse:
 
     plan_first: bool = True
     answers: bool = False
-    """PLAN ends with a report, and the attempt with it."""
+    """The attempt ends with a report."""
     leads: bool = False
     """The conversation may rest for replies of the orchestrator."""
     most_reds: int = 3

@@ -20,6 +20,7 @@ from forgepool.workers.agents.briefing.system_prompt import PromptForm, Skill, f
 from forgepool.workers.agents.briefing.task_card import (
     conventions,
     files_at_base,
+    quote_text,
     task_card,
     write_priors,
     write_report,
@@ -92,7 +93,7 @@ class TaskWords:
     phase: WorkflowPhase = EXECUTE
     skill: Skill | None = None
     form: PromptForm | None = None
-    """The form of a phase that ends with a report or a failing test, in place of its kind."""
+    """The form of a phase in place of its kind's: for a report, a failing test, or a change without a plan."""
     red_first: bool = False
     root: str = ""
     """The worktree's folder, which is cut from paths that a model wrote in full."""
@@ -156,14 +157,14 @@ def _hand_on(phase: str, made: Handed) -> str:
             named = f"\n\nFiles to modify:\n{files}" if files else ""
             return f"## The committed plan\n\n{plan.strip()}{named}"
         case Report():
-            return f"## The report of phase '{phase}'\n\n{write_report(made)}"
+            return f"## The report of phase '{phase}'\n\n{quote_text(write_report(made))}"
         case ConfirmedTest(command=command, output=output):
-            said = f"The harness saw this command fail, and runs it again at the end:\n\n    {command}"
-            return f"## The failing test of phase '{phase}'\n\n{said}\n\nIt printed:\n\n{output.strip()}"
+            said = f"The harness saw this command fail, and runs it again at the end:\n\n{quote_text(command)}"
+            return f"## The failing test of phase '{phase}'\n\n{said}\n\nIt printed:\n\n{quote_text(output)}"
         case Undone(why=why):
             return f"## Phase '{phase}' was undone\n\nIts changes are not in the files: {why}"
         case str():
-            return f"## The work of phase '{phase}', as its agent says\n\n{made}"
+            return f"## The work of phase '{phase}', as its agent says\n\n{quote_text(made)}"
         case _:
             assert_never(made)
 
@@ -193,7 +194,7 @@ def brief_task(
             survey=survey,
             phase=phase,
             skill=skills[phase.skill or usual],
-            form="lead" if order.lead else _form(phase, is_last=phase == phases[-1]),
+            form="lead" if order.lead else _form(phase, phases, named=agent.workflow is not None),
             red_first=agent.red_first and not order.answers,
             root=str(workspace.checkout.path),
             tests=order.acceptance,
@@ -202,13 +203,17 @@ def brief_task(
     }
 
 
-def _form(phase: WorkflowPhase, *, is_last: bool) -> PromptForm | None:
+def _form(phase: WorkflowPhase, phases: Sequence[WorkflowPhase], *, named: bool) -> PromptForm | None:
+    """Return the form of a phase. A change of a `named` workflow is told of a plan only where one comes before it."""
     match phase.artifact:
         case "report":
-            return "answer" if is_last else "report"
+            return "answer" if phase == phases[-1] else "report"
         case "failing-test":
             return "failing_test"
-        case "plan" | "change":
+        case "change":
+            planned = any(one.artifact == "plan" for one in phases[: phases.index(phase)])
+            return None if planned or not named else "change"
+        case "plan":
             return None
 
 

@@ -5,7 +5,7 @@ They are built in (`workflows/`) or the repository's own in `.forgepool/workflow
 replaces a built-in one of the same name. `phases.py` leads an agent through them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from typing import Annotated, Literal
@@ -88,6 +88,8 @@ def find_workflow(name: str, git: Git, base: CommitId) -> Workflow:
         return parse_workflow(own_text(git, base, file), file, name)
     if name in builtin_workflows():
         return builtin_workflow(name)
+    if name in own_names(git, base, FOLDER, ".yml"):
+        raise DocumentWrong(f"{FOLDER}/{name}.yml", [Mistake(0, f"it must be called {name}.yaml; rename it")])
     raise unknown_name("workflow", name, FOLDER, (*own, *builtin_workflows()))
 
 
@@ -137,11 +139,8 @@ def _mistakes(workflow: Workflow, name: str) -> Iterator[tuple[Where, str]]:
                 f"{here} has an 'on_failure', which only plans and changes have; "
                 f"without its {phase.artifact} the attempt ends: remove it",
             )
-        elif phase.on_failure == "undo" and not any(one.artifact == "change" for one in phases[:at]):
-            yield (
-                ("phases", at, "on_failure"),
-                f"{here} would be undone, with no verified change before it to return to; write mend or stop",
-            )
+        elif phase.on_failure == "undo" and (why := _why_lasting(phases[:at], phase)):
+            yield ("phases", at, "on_failure"), f"{here} {why}; write mend or stop"
         if phase.kind == "execute" and workflow.answers:
             yield (
                 ("phases", at, "artifact"),
@@ -154,3 +153,15 @@ def _mistakes(workflow: Workflow, name: str) -> Iterator[tuple[Where, str]]:
             f"the last phase must end with a change or a report, and '{phases[-1].name}' ends with a "
             f"{phases[-1].artifact}; add a phase after it",
         )
+
+
+def _why_lasting(before: Sequence[WorkflowPhase], phase: WorkflowPhase) -> str | None:
+    """Return why a phase cannot be undone; None if the last work before it was verified, so that undo returns to it."""
+    if phase.artifact == "plan":
+        return "is a plan, which changes no file that could be undone"
+    work = [one.artifact for one in before if one.kind == "execute"]
+    if "change" not in work:
+        return "would be undone, with no verified change before it to return to"
+    if work[-1] != "change":
+        return "would be undone to a failing test, which no change makes pass"
+    return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid, Undone
 from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn
 
 
@@ -84,10 +84,10 @@ def as_script(entries: Iterable[Entry]) -> str:
     """
     Return the conversation as the YAML of `agent: {scripted: FILE}`. Without turns the script says nothing.
 
-    It holds the last EXECUTE, since a scripted model goes through that phase alone. Reasoning only a vendor can read,
-    usage, prices and the tools' results are left out.
+    It holds the phases that change files, but for those undone, as one: a scripted model goes through EXECUTE alone.
+    Reasoning only a vendor can read, usage, prices and the tools' results are left out.
     """
-    started, turns = _last_conversation(entries)
+    started, turns = _work(entries)
     models = dict.fromkeys(turn.model for turn in turns if turn.model)
     malformed = sum(call.malformed is not None for turn in turns for call in turn.calls)
     header = _HEADER.format(
@@ -100,16 +100,30 @@ def as_script(entries: Iterable[Entry]) -> str:
     return header + yaml.dump(script, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _last_conversation(entries: Iterable[Entry]) -> tuple[ConversationStarted | None, list[Turn]]:
-    """Return the model's turns since the last EXECUTE began, or since the last start where there is none."""
+_BETWEEN = ("finish", "confirm_red_phase")
+"""Tools by which a phase comes to its end; a script has only one phase."""
+
+
+def _work(entries: Iterable[Entry]) -> tuple[ConversationStarted | None, list[Turn]]:
+    """Return the model's turns in each EXECUTE that was not undone, or in the last conversation where there is none."""
     begun: list[tuple[ConversationStarted, list[Turn]]] = []
     for entry in entries:
         if isinstance(entry, ConversationStarted):
             begun.append((entry, []))
+        elif isinstance(entry, Undone) and begun:
+            begun = [one for one in begun if one[0].phase_name != begun[-1][0].phase_name]
         elif isinstance(entry, TurnSaid) and entry.turn.role == "assistant" and begun:
             begun[-1][1].append(entry.turn)
-    work = [one for one in begun if one[0].phase == "execute"] or begun
-    return work[-1] if work else (None, [])
+    work = [one for one in begun if one[0].phase == "execute"] or begun[-1:]
+    if not work:
+        return None, []
+    earlier = [_without_ends(turn) for _, turns in work[:-1] for turn in turns]
+    return work[-1][0], [*(turn for turn in earlier if turn.calls), *work[-1][1]]
+
+
+def _without_ends(turn: Turn) -> Turn:
+    parts = (part for part in turn.parts if not (isinstance(part, ToolCall) and part.name in _BETWEEN))
+    return turn.model_copy(update={"parts": tuple(parts)})
 
 
 def _turn(turn: Turn) -> dict[str, object]:

@@ -35,12 +35,12 @@ _KIND_CHARACTERS = 1_000
 _MARK = "[the harness] You are going in circles: "
 
 
-def find_exploration_end(entries: Sequence[Entry], *, most: int = MOST_EXPLORING) -> str | None:
-    """Return why PLAN must end without a plan, or None."""
+def find_exploration_end(entries: Sequence[Entry], *, most: int = MOST_EXPLORING, made: str = "plan") -> str | None:
+    """Return why PLAN must end without what is to be `made`, or None."""
     entries = under_way(entries)
     asked = iterations(entries)
     if asked >= most:
-        return f"exploration took {asked} turns without a plan; {most} are allowed"
+        return f"exploration took {asked} turns without a {made}; {most} are allowed"
     if asked < _QUIET:
         return None
     done = exchanges(entries)

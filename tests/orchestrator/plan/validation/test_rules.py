@@ -10,6 +10,7 @@ from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, F
 from forgepool.orchestrator.plan.validation.goal import read_requirements, render_requirements
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.orchestrator.plan.validation.validate import validate
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 
 HEAD = "version: 1\nname: p\ndefaults: {agent: {builtin: {}}, acceptance: [make test]}\ntasks:\n"
 """Four lines, so that the first task is on line 5."""
@@ -273,6 +274,19 @@ def test_a_skill_and_a_model_are_known() -> None:
     assert found(modelled, models=None) == []
     (fault,) = faults_of(task("a", agent="{builtin: {workflow: bild}}"), workflows={"a": "there is none"})
     assert (fault.rule, fault.sentence) == ("unfit-workflow", "task 'a' cannot have its workflow: there is none")
+
+
+def test_what_the_phases_of_a_workflow_name_is_looked_for_and_all_known_names_are_told() -> None:
+    flow, known = task("a", agent="{builtin: {workflow: own}}"), [f"skill-{n}" for n in range(9)]
+    phase = WorkflowPhase(name="p", artifact="change", skill="x", model="y")
+    facts: dict[str, Any] = {"phases": {"a": [phase]}, "models": frozenset(["y1"])}
+    skill, model = faults_of(flow, skills=frozenset(known), **facts)
+    assert (skill.rule, model.rule) == ("unknown-skill", "unknown-model")
+    assert skill.sentence.endswith(f"has the unknown skill 'x'; skills are: {', '.join(known)}")
+    wrong = faults_of(flow, skills=frozenset("x"), wrong_skills={"x": "x.md:2: is wrong"}, phases=facts["phases"])
+    assert [(one.rule, one.sentence) for one in wrong] == [
+        ("unfit-skill", "task 'a' cannot have its skill 'x': x.md:2: is wrong")
+    ]
 
 
 def test_each_requirement_has_a_task_and_each_task_a_requirement() -> None:

@@ -77,7 +77,9 @@ def test_an_unknown_skill_is_told_with_the_nearest_names(tmp_path: Path) -> None
     git, base = repository(tmp_path / "r", {".forgepool/skills/testing.md": OWN.replace("house", "testing")})
     with pytest.raises(DocumentWrong) as wrong:
         find_skill("testr", git, base)
-    said = "skill 'testr': is neither built in nor in .forgepool/skills/ at the base; did you mean tester or testing?"
+    said = (
+        "skill 'testr': it is neither built in nor in .forgepool/skills/ at the base; did you mean tester or testing?"
+    )
     assert str(wrong.value) == said
     with pytest.raises(DocumentWrong, match="skills are: documenter, implementer, lead, planner"):
         find_skill("zzzz", git, base)

@@ -242,7 +242,7 @@ HEAD = "name: f\ndescription: d\nphases:\n"
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "f.yaml:1: is empty"),
+        ("", "f.yaml:1: is empty; write its keys, or remove it"),
         ("name: f\nphases:\n- {name: a, artifact: change}\n", "f.yaml:1: the file lacks the key 'description'"),
         ("name: f\ndescription: d\nphases: []\n", "f.yaml:3: 'phases' must not be empty"),
         (
@@ -287,6 +287,16 @@ HEAD = "name: f\ndescription: d\nphases:\n"
             "f.yaml:4: phase 'a' would be undone, with no verified change before it to return to; write mend or stop",
         ),
         (
+            HEAD + "- {name: a, artifact: change}\n- {name: b, artifact: failing-test}\n"
+            "- {name: c, artifact: change, on_failure: undo}\n",
+            "f.yaml:6: phase 'c' would be undone to a failing test, which no change makes pass; write mend or stop",
+        ),
+        (
+            HEAD + "- {name: a, artifact: change}\n- {name: b, artifact: plan, on_failure: undo}\n"
+            "- {name: c, artifact: change}\n",
+            "f.yaml:5: phase 'b' is a plan, which changes no file that could be undone; write mend or stop",
+        ),
+        (
             HEAD + "- {name: a b, artifact: change}\n",
             "f.yaml:4: 'name' of phase 'a b' must be letters, digits, '_', '-' or single '.' within, at most 100, "
             "and not end in '.lock', is 'a b'",
@@ -303,16 +313,22 @@ OWN = HEAD + "- {name: only, artifact: change}\n"
 
 
 def test_a_repository_has_workflows_of_its_own_read_at_the_base(tmp_path: Path) -> None:
-    files = {".forgepool/workflows/f.yaml": OWN, ".forgepool/workflows/build.yaml": OWN.replace("f", "build", 1)}
+    files = {
+        ".forgepool/workflows/odd.yml": OWN,
+        ".forgepool/workflows/f.yaml": OWN,
+        ".forgepool/workflows/build.yaml": OWN.replace("f", "build", 1),
+    }
     git, base = repository(tmp_path / "r", files, {".forgepool/workflows/f.yaml": OWN.replace("only", "late")})
     first = type(base)(git.text("rev-parse", f"{base}^"))
     assert [find_workflow("f", git, at).phases[0].name for at in (first, base)] == ["only", "late"]
     assert len(find_workflow("build", git, base).phases) == 1, "it replaces the built-in one"
     assert find_workflow("scope", git, base) == builtin_workflow("scope")
+    with pytest.raises(DocumentWrong, match=r"workflows/odd\.yml: it must be called odd\.yaml; rename it"):
+        find_workflow("odd", git, base)
     with pytest.raises(DocumentWrong) as wrong:
         find_workflow("scop", git, base)
     assert str(wrong.value) == (
-        "workflow 'scop': is neither built in nor in .forgepool/workflows/ at the base; did you mean scope?"
+        "workflow 'scop': it is neither built in nor in .forgepool/workflows/ at the base; did you mean scope?"
     )
 
 

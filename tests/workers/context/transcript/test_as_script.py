@@ -6,7 +6,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, TurnSaid, Undone
 from forgepool.workers.context.transcript.exchanges import as_script
 from forgepool.workers.llm.messages import Opaque, Text, ToolCall, ToolResult, Turn, user
 from forgepool.workers.llm.provider import ModelRequest
@@ -101,6 +101,30 @@ def test_only_the_last_work_is_recorded_and_the_script_says_what_it_is() -> None
     assert "Recorded from m-1 (r.a.1), 3 turns" in head and "no model is asked" in head
     assert "1 malformed call(s) are left out" in head
     assert [turn.say for turn in read_script(script, "s").turns] == ["at it", "", ""]
+
+
+def test_all_phases_that_changed_files_are_recorded_but_for_those_undone() -> None:
+    """Only the last one finishes: a scripted model has one phase, which its first `finish` would end."""
+    phases = [started().model_copy(update={"name": name}) for name in ("red", "green", "tidy")]
+    script = as_script(
+        [
+            phases[0],
+            said(call("write_file", path="test_a.py"), call("confirm_red_phase", 1, command="make test")),
+            said(Text(text="red"), call("finish", summary="red")),
+            phases[1],
+            said(call("bash", command="make")),
+            said(call("finish", summary="green")),
+            phases[2],
+            said(call("bash", command="rm -r src")),
+            Undone(at=1.0, why="red"),
+        ]
+    )
+    assert [[one.tool for one in turn.calls] for turn in read_script(script, "s").turns] == [
+        ["write_file"],
+        ["bash"],
+        ["finish"],
+    ]
+    assert "rm -r src" not in script and "r.a.1), 3 turns" in script
 
 
 def test_texts_of_several_lines_stay_readable() -> None:

@@ -115,6 +115,7 @@ def test_a_long_exploration_is_enough() -> None:
     assert find_exploration_end(conversation(*turns[:19])) is None
     said = "exploration took 20 turns without a plan; 20 are allowed"
     assert find_exploration_end(conversation(*turns)) == said
+    assert find_exploration_end(conversation(*turns), made="report") == said.replace("a plan", "a report")
     assert find_exploration_end(conversation(*turns[:3]), most=3) is not None
 
 
