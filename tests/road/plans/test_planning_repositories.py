@@ -179,6 +179,8 @@ def answer(story: Story, seen: Seen) -> Answer:
         claims = "\n".join(f"- `{task}` landed." for task in story.work)
         return Say(calls=[(*LEAD, ("synthesize", {"text": claims}))[seen.answered]])
     text = "".join(seen.texts)
+    if "# Review of a synthesis" in text:
+        return Say(calls=[("verdict", {"objections": []})])
     (task,) = re.findall(r"# (?:Task|Review of task) ([a-z]+)", text)[:1]
     paths = list(story.work[task])
     if "verdict" in seen.tools:

@@ -8,7 +8,7 @@ import pytest
 from gate_world import RUN, opened, submitted
 
 from forgepool.orchestrator.cli.queue import control
-from forgepool.orchestrator.cli.run import requests
+from forgepool.orchestrator.cli.run import requests, retry
 from forgepool.orchestrator.cli.run.options import complete_entry
 from forgepool.orchestrator.decisions.plan_index import gate_plan
 from forgepool.orchestrator.journal.events import RunStarted
@@ -40,7 +40,7 @@ def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptRun:
             "queue withdraw ENTRY --target main; to pause all: forgepool queue pause --target main",
         ),
         (lambda: requests.cancel(RUN, "a"), "to withdraw one: forgepool queue withdraw a --target main"),
-        (lambda: requests.retry(RUN, "a"), "to retry one: forgepool queue retry a --target main"),
+        (lambda: retry.retry(RUN, ["a"]), "to retry one: forgepool queue retry a --target main"),
     ],
 )
 def test_a_run_s_word_to_a_gate_is_told_the_gate_s(gate: KeptRun, word: Callable[[], None], todo: str) -> None:

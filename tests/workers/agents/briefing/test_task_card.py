@@ -143,4 +143,4 @@ def test_a_program_gets_the_survey_in_its_card(tmp_path: Path) -> None:
     text = whole(write_priors((survey(base, "## Commands that must succeed"),), tmp_path, git))
     assert text.startswith("PRIOR ANALYSIS:\n[From survey") and f"It describes commit {base}." in text
     assert "\n    ## Commands that must succeed" in text and "\n## " not in text
-    assert "surveyed" not in Prior(task="a").encode() and "surveyed" in survey(base).encode()
+    assert "surveyed" not in Prior(task="a").model_dump() and "surveyed" in survey(base).model_dump()

@@ -1,5 +1,7 @@
 """Attempts that go through a workflow, against a server that speaks the vendors' wire formats."""
 
+import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -289,7 +291,8 @@ def test_build_asks_the_same_as_no_workflow(host: Host, serve: Serve) -> None:
     for attempt, workflow in enumerate((None, "build"), start=1):
         server = serve(brain)
         assert work(host, workflow, attempt=attempt).outcome == "candidate"
-        asked.append([(seen.system, seen.tools, seen.body["messages"]) for seen in server.seen])
+        said = json.dumps([(seen.system, seen.tools, seen.body["messages"]) for seen in server.seen])
+        asked.append(re.sub(r"\b\d+(\.\d+)? s\b", "some s", said))
         kept.append([sorted(entry.model_dump(mode="json")) for entry in host.transcript(attempt)])
     assert asked[0] == asked[1] and kept[0] == kept[1]
     assert not any("name" in keys for keys in kept[0]), "an older version can read it"
