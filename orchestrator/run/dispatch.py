@@ -151,7 +151,7 @@ def order(
         context=task.profile or None,
         assets=_assets(course, state),
         setups=tuple(check.needs for check in _plan_checks(course) if check.needs is not None),
-        scans=_scan_terms(course, task),
+        scans=_scan_terms(course, state, task),
         limits=limits,
         shared=find_growing(course, task),
         priced_usd=course.limits(task.id).cost_usd if limits.cost_usd is None else None,
@@ -170,9 +170,11 @@ def order(
     )
 
 
-def _scan_terms(course: PlanIndex, task: TaskState) -> ScanTerms:
+def _scan_terms(course: PlanIndex, state: RunState, task: TaskState) -> ScanTerms:
     planned, checks = course.tasks[task.id], {check.name: check.run for check in _plan_checks(course)}
-    return ScanTerms(grants=planned.grants, waive=planned.waive, reviewed=course.wants_review(task), checks=checks)
+    # A queue has every entry of a model reviewed.
+    reviewed = course.wants_review(task) or bool(state.gate)
+    return ScanTerms(grants=planned.grants, waive=planned.waive, reviewed=reviewed, checks=checks)
 
 
 def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
@@ -41,6 +43,8 @@ from forgepool.worktrees.commits.changes import changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
+
+log = structlog.get_logger()
 
 Stop = Callable[[], bool]
 
@@ -147,7 +151,9 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
         work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
         result = result.model_copy(update={"withheld": why_withheld(work)})
         return publish_unverified(workspace.mirror, workspace.order, Candidate(base=base, tree=tree, result=result))
-    except (GitFailed, Unusable, OSError) as trouble:
+    except Exception as trouble:
+        # The attempt has ended as it has, whatever is wrong with keeping its files.
+        log.warning("work.not_kept", why=str(trouble), exc_info=not isinstance(trouble, GitFailed | Unusable | OSError))
         return result.model_copy(update={"withheld": f"its work could not be kept: {trouble}"})
 
 

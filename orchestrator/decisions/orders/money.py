@@ -12,8 +12,10 @@ from collections.abc import Sequence
 from forgepool.orchestrator.decisions.orders.purse import (
     Expected,
     Purse,
+    awaits_money,
     cut_limits,
     expect_use,
+    find_growing,
     has_ended_for_money,
     hold_back_for_money,
     may_come_back,
@@ -56,16 +58,17 @@ def _grant(
     use, top, ledger = task.uses[task.attempt], course.limits(task.id), course.ledger_for(state, task.id)
     usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
     usd, tokens = use.reserved_usd, use.reserved_tokens
-    if "usd" in ask.kinds and usd is not None:
+    kinds = set(ask.kinds).intersection(find_growing(course, task))
+    if "usd" in kinds and usd is not None:
         more = _more(ledger.left_usd, ask.usd, usd, use.limit_usd, usual.usd, top.cost_usd)
-        if more is None:
+        if more is None and (ask.usd or not ask.tokens):
             return None
-        usd = math.floor((usd + more) * _MICRO) / _MICRO
-    if "tokens" in ask.kinds and tokens is not None:
+        usd = math.floor((usd + (more or 0.0)) * _MICRO) / _MICRO
+    if "tokens" in kinds and tokens is not None:
         more = _more(ledger.left_tokens, ask.tokens, tokens, use.limit_tokens, usual.tokens, top.tokens)
-        if more is None:
+        if more is None and (ask.tokens or not ask.usd):
             return None
-        tokens = math.floor(tokens + more)
+        tokens = math.floor(tokens + (more or 0.0))
     if (usd, tokens) == (use.reserved_usd, use.reserved_tokens):
         return None
     return MoneyGranted(task=task.id, attempt=task.attempt, reserved_usd=usd, reserved_tokens=tokens)
@@ -113,7 +116,7 @@ def _find_used_up(
 
 def can_pay(course: PlanIndex, state: RunState, task: TaskState) -> bool:
     """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
-    if any(one.money is not None for one in state.in_phase("running")):
+    if any(awaits_money(course, one) for one in state.in_phase("running")):
         return False
     return _find_used_up(course, state, task, course.ledger_for(state, task.id), expect_use(course, state)) is None
 

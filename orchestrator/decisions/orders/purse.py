@@ -75,7 +75,9 @@ class OrderWish:
 def wish_for(course: PlanIndex, state: RunState, task: TaskState, expected: Expected) -> OrderWish:
     resumes = find_resumable_attempt(course, state, task)
     carried, own, most = find_carried_use(task.uses, resumes), course.tasks[task.id].limits, course.limits(task.id)
-    usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
+    # The use that is expected of a program would stop it, since it cannot ask for more.
+    kind = describe_work(course.tasks[task.id]) if task.id in course.conversing else ""
+    usual = expected.get(kind, Reservation())
     least, cap = _least_to_go_on(course, state, task, resumes), course.budget(state)
     usd, tokens = own.cost_usd, own.tokens
     if cap.usd is not None:
@@ -134,7 +136,7 @@ def hold_back_for_money(course: PlanIndex, state: RunState, able: Iterable[str])
     if not course.budget(state).capped:
         return frozenset()
     running = [task for task in state.in_phase("running") if task.id in course.paid]
-    if any(task.money is not None for task in running):
+    if any(awaits_money(course, task) for task in running):
         return course.paid
     waiting = [state.tasks[name] for name in able if name in course.paid]
     if _is_little_left(course, state, running, [task for task in waiting if task.attempt]):
@@ -170,6 +172,11 @@ def find_growing(course: PlanIndex, task: TaskState) -> tuple[LimitKind, ...]:
     if use is None or task.id not in course.paid or task.id not in course.conversing:
         return ()
     return tuple(kind for kind, _ in cut_limits(use, course.limits(task.id)))
+
+
+def awaits_money(course: PlanIndex, task: TaskState) -> bool:
+    """Tell whether the attempt under way has asked for more, and its task's own limits let it have that."""
+    return task.money is not None and not set(task.money.kinds).isdisjoint(find_growing(course, task))
 
 
 def sum_earlier_use(course: PlanIndex, state: RunState, task: TaskState) -> Spent:

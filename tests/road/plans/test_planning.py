@@ -280,30 +280,42 @@ def test_a_specification_without_requirements_is_told(desk: Desk) -> None:
     assert f"warning: {specification} has no requirement, so the goal is the only one; list items, " in ended.out
 
 
+_MORE_KEYS = "needs: [first]\n    waive: [placeholder]\n    env: {PATH: /tmp}\n    unchanged: ok"
+
+
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("changes", "sentences"),
     [
-        (("version: 1", "version: 1\ntarget: main"), "plan.yaml:2: 'target' is a key that only a person writes"),
-        (("checks:\n  there: ls README.md", "checks: none"), "'checks: none' is a person's to write; name a check"),
-        (("needs: [first]", "needs: [first]\n    waive: [placeholder]"), "'waive' is a key that only a person writes"),
-        (("needs: [first]", "needs: [first]\n    env: {PATH: /tmp}"), "'env' is a key that only a person writes"),
-        (("needs: [first]", "needs: [first]\n    unchanged: ok"), "'unchanged' is a key that only a person writes"),
         (
-            ("  there: ls README.md", "  there: {run: ls README.md, voting: false}"),
-            "'voting' of check 'there' is a person's to write",
+            {
+                "version: 1": "version: 1\ntarget: main",
+                "needs: [first]": _MORE_KEYS,
+                "  there: ls README.md": "  there: {run: ls README.md, voting: false}",
+                "  agent: {builtin: {}}": "  agent: {cli: claude}",
+            },
+            [
+                "plan.yaml:2: 'target' is a key that only a person writes",
+                *(f"'{key}' is a key that only a person writes" for key in ("waive", "env", "unchanged")),
+                "'voting' of check 'there' is a person's to write",
+                "'agent: cli' is a person's to choose",
+            ],
         ),
-        ((PLAN, f"{PLAN}...\n"), "plan.yaml: the plan cannot be continued by a line"),
-        (("  agent: {builtin: {}}", "  agent: {cli: claude}"), "'agent: cli' is a person's to choose"),
-        (("version: 1", "version: 1\nbase: other"), "base 'other' is no branch, tag or commit"),
-        (("name: two-files", "name: taken"), "the branch forgepool/taken exists; choose another name"),
+        ({"checks:\n  there: ls README.md": "checks: none"}, ["'checks: none' is a person's to write; name a check"]),
+        ({PLAN: f"{PLAN}...\n"}, ["plan.yaml: the plan cannot be continued by a line"]),
+        ({"version: 1": "version: 1\nbase: other"}, ["base 'other' is no branch, tag or commit"]),
+        ({"name: two-files": "name: taken"}, ["the branch forgepool/taken exists; choose another name"]),
     ],
 )
-def test_a_planner_cannot_widen_its_own_plan(desk: Desk, change: tuple[str, str], sentence: str) -> None:
+def test_a_planner_cannot_widen_its_own_plan(desk: Desk, changes: dict[str, str], sentences: list[str]) -> None:
     desk.repository.git("branch", "forgepool/taken")
-    models = Models([written(PLAN.replace(*change)), written()])
+    plan = PLAN
+    for old, new in changes.items():
+        plan = plan.replace(old, new)
+    models = Models([written(plan), written()])
     ended = desk.run(models, "plan")
     assert ended.status == 0, ended.err
-    assert sentence in models.planned[1].results[-1]
+    told = models.planned[1].results[-1]
+    assert [one for one in sentences if one not in told] == [], told
 
 
 def test_faults_of_the_validation_are_sent_back(desk: Desk) -> None:

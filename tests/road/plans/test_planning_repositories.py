@@ -198,7 +198,10 @@ def answer(story: Story, seen: Seen) -> Answer:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("story", [BOLTONS, TOMLKIT], ids=lambda story: story.repository)
+@pytest.mark.parametrize(
+    "story",
+    [pytest.param(BOLTONS, id="boltons"), pytest.param(TOMLKIT, id="tomlkit", marks=pytest.mark.soak)],
+)
 def test_a_goal_becomes_landed_work_after_a_yes(story: Story, ground: Path, machine: Machine) -> None:
     bundle = BUNDLES / f"{story.repository}.bundle"
     if not bundle.is_file():

@@ -10,7 +10,13 @@ from world import World
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.money import can_pay
-from forgepool.orchestrator.decisions.orders.purse import find_growing, may_come_back
+from forgepool.orchestrator.decisions.orders.purse import (
+    expect_use,
+    find_growing,
+    hold_back_for_money,
+    may_come_back,
+    wish_for,
+)
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import with_budget
 from forgepool.orchestrator.decisions.results import receive_answer
@@ -136,6 +142,52 @@ def test_a_grant_never_exceeds_the_tasks_own_limit() -> None:
     (granted,) = asks(of, state, "a")
     assert granted == e.MoneyGranted(task="a", attempt=1, reserved_usd=0.7)
     assert find_growing(of, state.tasks["a"]) == (), "there is nothing more to ask for"
+
+
+def test_an_attempt_at_its_tasks_own_limit_holds_back_no_other() -> None:
+    of = course(paid("a", limits=Limits(cost_usd=0.7)), paid("b", "a"), budget=Budget(usd=9.0), review="none")
+    state = begun(of)
+    step(of, state)
+    assert asks(of, state, "a") == [e.MoneyQueued(task="a", attempt=1)], "its worker must not wait for an answer"
+    assert state.tasks["a"].money is not None
+    assert hold_back_for_money(of, state, ["b"]) == frozenset() and can_pay(of, state, state.tasks["b"])
+
+
+def test_a_kind_that_cannot_grow_keeps_no_other_from_growing() -> None:
+    of = course(paid("a", limits=Limits(cost_usd=0.2)), paid("b"), budget=Budget(usd=1.0, tokens=1000), review="none")
+    state = begun(of)
+    step(of, state)
+    part = state.tasks["a"].uses[1].reserved_tokens or 0
+    follow(state, *receive_answer(of, state, _both_kinds(state, "a", needs_tokens=50)))
+    (granted,) = step(of, state)
+    assert isinstance(granted, e.MoneyGranted)
+    assert granted.reserved_usd == 0.2 and (granted.reserved_tokens or 0) >= part + 50
+
+
+def _both_kinds(state: RunState, name: str, *, needs_tokens: int) -> MoneyRequest:
+    use, message = state.tasks[name].uses[1], state.tasks[name].message
+    assert message is not None
+    return MoneyRequest(
+        order_id=message.message_id,
+        token=message.token,
+        kinds=("usd", "tokens"),
+        has_usd=use.limit_usd,
+        has_tokens=use.limit_tokens,
+        needs_tokens=needs_tokens,
+    )
+
+
+def test_a_program_is_not_stopped_by_what_others_have_used() -> None:
+    """It cannot ask for more while it runs."""
+    said: dict[str, Any] = {"agent": CliAgent(program="claude"), "limits": Limits(cost_usd=3.0)}
+    tasks = (task("a", files=["a.txt"], **said), task("b", "a", files=["b.txt"], **said))
+    of = course(*tasks, budget=Budget(usd=10.0), review="none")
+    state = begun(of)
+    step(of, state)
+    follow(state, made(state, "a", 0.3))
+    expected = expect_use(of, state)
+    assert [one.usd for one in expected.values()] == [0.3]
+    assert wish_for(of, state, state.tasks["b"], expected).limits.cost_usd == 3.0
 
 
 def test_an_event_of_an_attempt_that_is_over_is_refused() -> None:

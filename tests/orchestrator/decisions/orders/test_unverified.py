@@ -10,10 +10,11 @@ from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.status import standing
+from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.workers.queue.replies import WorkNote
-from forgepool.workers.schema.orders import Outcome
+from forgepool.workers.schema.orders import BuiltinAgent, Outcome
 
 OF = course(task("a", files=["x"], attempts=2), task("b", "a", files=["y"]))
 ENDINGS: tuple[Outcome, ...] = (
@@ -84,3 +85,17 @@ def test_a_stopped_attempt_is_told_by_a_note_once() -> None:
     (one, _) = standing(OF, state, now=1.0, live=True).tasks
     assert [(each.ref, each.words) for each in one.kept] == [("", "attempt 1, unverified: x looks like a key")]
     assert state.tasks["a"].phase == "cancelled"
+
+
+def test_scans_before_a_queue_know_that_it_has_the_work_reviewed() -> None:
+    """Else they would return what its reviewer is to decide on."""
+    of = course(task("a", files=["a.txt"], agent=BuiltinAgent()), review="none")
+    for gate, reviewed in (("", False), ("gate-main", True)):
+        state = begun(of)
+        if gate:
+            follow(state, e.GateNoticed(gate=gate, away=""))
+        follow(state, *decide(of, state, now=1e6, order_slots=1, draining=False))
+        message = state.tasks["a"].message
+        assert message is not None
+        terms = order(of, state, state.tasks["a"], message, now=1.0, resent=False).scans
+        assert terms is not None and terms.reviewed is reviewed
