@@ -11,8 +11,8 @@ export FORGEPOOL_HONEST_REPOSITORIES
 
 # Tests start hundreds of Python processes, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests that wait for processes leave cores idle now and then; two more than there are cores keep them busy.
-TESTERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# Tests that wait for processes leave a core idle now and then; one more than there are cores keeps them busy.
+TESTERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # `make soak SESSIONS=20 SEED=500` plays other sessions, or fewer.
 SESSIONS ?= 300

@@ -28,6 +28,7 @@ def test_a_demo_that_is_interrupted_says_how_to_find_its_run(ground: Path, machi
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_fleet_of_unequal_hosts_lands_every_task_once(machine: Machine) -> None:
     ended = machine.run("demo", "--fleet", within_s=300)
     assert ended.status == 0, ended.out + ended.err

@@ -126,7 +126,7 @@ def test_thirty_tasks_land_once_whoever_is_killed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("victim", ["child", "main", "host"])
+@pytest.mark.parametrize("victim", ["host", *(pytest.param(one, marks=pytest.mark.soak) for one in ("child", "main"))])
 def test_a_killed_process_delays_its_task_by_less_than_fifteen_seconds(
     victim: Role, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
 ) -> None:

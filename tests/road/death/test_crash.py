@@ -16,12 +16,13 @@ _TASKS = [
 ]
 _KINDS = [
     "order.sent",
-    "check.sent",
     "landing.intended",
-    "landing.answered",
     *(
         pytest.param(kind, marks=pytest.mark.soak)
-        for kind in ("run.started", "message.taken", "order.answered", "entry.queued", "check.answered")
+        for kind in (
+            *("run.started", "message.taken", "order.answered", "entry.queued", "check.sent", "check.answered"),
+            "landing.answered",
+        )
     ),
 ]
 

@@ -253,6 +253,7 @@ turns:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_conversation_goes_on_when_its_host_vanishes(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:

@@ -20,7 +20,8 @@ _OWN = ("tasks.added", "lead.replied")
 _KINDS = ("order.sent", "message.taken", "order.answered", "task.reported", "entry.queued")
 _LANDING = ("check.sent", "check.answered", "landing.intended", "landing.answered")
 _EVERY = [
-    *(pytest.param(kind, when) for kind in _OWN for when in ("unjournaled", "journaled")),
+    *zip(_OWN, ("journaled", "unjournaled"), strict=True),
+    *(pytest.param(*one, marks=pytest.mark.soak) for one in zip(_OWN, ("unjournaled", "journaled"), strict=True)),
     *(
         pytest.param(kind, when, marks=pytest.mark.soak)
         for kind in (*_KINDS, *_LANDING)
@@ -61,10 +62,10 @@ def test_a_lead_whose_worker_is_killed_goes_on_without_doubling_a_task(
 @pytest.mark.parametrize(
     ("kind", "when"),
     [
-        ("review.sent", "unjournaled"),
-        ("review.sent", "journaled"),
         ("review.answered", "unjournaled"),
-        ("review.answered", "journaled"),
+        pytest.param("review.sent", "unjournaled", marks=pytest.mark.soak),
+        pytest.param("review.sent", "journaled", marks=pytest.mark.soak),
+        pytest.param("review.answered", "journaled", marks=pytest.mark.soak),
         pytest.param("run.ended", "unjournaled", marks=pytest.mark.soak),
     ],
 )

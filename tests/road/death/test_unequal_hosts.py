@@ -139,6 +139,7 @@ def plan_of_commands(ground: Path, tasks: int, script: str) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_hosts_that_are_restarted_one_after_the_other_cost_no_attempt(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
 ) -> None:
