@@ -90,6 +90,9 @@ def show_value(value: object) -> str:
     return f"'{value[:60]}'" if isinstance(value, str) else json.dumps(value)
 
 
+_LIBRARY_WORDS = re.compile(r"^(?:Input|Value|String) should")
+
+
 def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails, whole: str) -> str:
     kind, written, context = error["type"], error["input"], error.get("ctx", {})
     where = _written(data, error["loc"])
@@ -119,7 +122,7 @@ def _sentence(data: Plain, model: type[BaseModel], error: ErrorDetails, whole: s
         return f"{place} must have {least} {context[bound]:,} {noun}, has {size}"
     if kind == "value_error":
         return f"{place} {context['error']}"
-    return f"{place} {error['msg'].replace('Input should', 'must').replace('Value should', 'must')}"
+    return f"{place} {_LIBRARY_WORDS.sub('must', error['msg'])}"
 
 
 def _written(data: Plain, loc: Sequence[str | int]) -> Where:

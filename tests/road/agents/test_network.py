@@ -101,5 +101,5 @@ def test_an_agent_fetches_a_page_of_a_granted_host_and_no_other(
     assert "no()" not in told and "more characters: read_file or grep" in told
     assert "status 403: other.example.org:80 is not among the hosts" in told and "ctx_003" not in told, told
     assert "ctx_002: text/html" in told and "Caf\ufffd rules more" in told, told
-    assert "url: String should match pattern" in told
+    assert "'url' must match pattern" in told
     assert "no tool is called 'fetch'" in machine.run("transcript", machine.runs()[0], "alone").out

@@ -186,7 +186,7 @@ atexit.register(_end)
                 assert "import os" not in path.read_text()
             """,
         ),
-        by=("lint",),
+        by=("lint", "test"),
     ),
     _misused(
         "puts-a-program-on-the-path",
