@@ -18,6 +18,7 @@ from forgepool.orchestrator.plan.budget import (
     BudgetLedger,
     Reservation,
     Use,
+    find_least_share,
 )
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
@@ -26,7 +27,7 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.plan.requirements import find_needs
 from forgepool.orchestrator.state.phases import Frontier
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, TERMINAL, TaskState
+from forgepool.orchestrator.state.task import DONE, IN_FLIGHT, TERMINAL, Phase, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
@@ -237,7 +238,33 @@ class PlanIndex:
             return Reservation()
         return keep_apart(self.budget(state), lead.uses.values())
 
+    def ledger_for_order(self, state: RunState, task: str) -> BudgetLedger:
+        """Return the ledger for an order of a task: what reviews of work under way will need counts as spent, too."""
+        return self.ledger_for(state, task).with_reserved(self.reserve_for_reviews(state, task))
 
+    def reserve_for_reviews(self, state: RunState, task: str) -> Reservation:
+        """
+        Return what is kept apart for the reviews of work under way, and of this task, so that what is made can land.
+
+        It is the least share of the budget for each, and a quarter of the budget at most. The lead keeps none.
+        """
+        cap = self.budget(state)
+        if not cap.capped or task == self.lead or self.review_policy.script is not None:
+            return Reservation()
+        due = sum(self._lacks_review(one) for one in state.in_phase(*_BEFORE_REVIEW) if one.id != task)
+        due += self._lacks_review(state.tasks[task])
+        share = find_least_share(cap)
+        return Reservation(
+            usd=None if cap.usd is None else min(due * (share.usd or 0.0), cap.usd * _KEPT_MOST),
+            tokens=None if cap.tokens is None else min(due * (share.tokens or 0), int(cap.tokens * _KEPT_MOST)),
+        )
+
+    def _lacks_review(self, task: TaskState) -> bool:
+        under_way = task.review.passed or task.review.message is not None
+        return self.wants_review(task) and not (under_way or self.wants_person(task))
+
+
+_BEFORE_REVIEW: tuple[Phase, ...] = ("running", "answered", "candidate", "queued", "testing", "reviewing")
 _KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
 
 

@@ -32,6 +32,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent, WorkResult
 
+NOTHING = Reservation()
 _DRIBBLE = 20
 """A grant is at least the attempt's part divided by this, unless its next call needs less."""
 
@@ -55,7 +56,7 @@ def answer_money(course: PlanIndex, state: RunState) -> Sequence[MoneyGranted | 
 def _grant(
     course: PlanIndex, state: RunState, task: TaskState, ask: MoneyAsk, expected: Expected
 ) -> MoneyGranted | None:
-    use, top, ledger = task.uses[task.attempt], course.limits(task.id), course.ledger_for(state, task.id)
+    use, top, ledger = task.uses[task.attempt], course.limits(task.id), course.ledger_for_order(state, task.id)
     usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
     usd, tokens = use.reserved_usd, use.reserved_tokens
     kinds = set(ask.kinds).intersection(find_growing(course, task))
@@ -100,9 +101,11 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
-        ledger = course.ledger_for(state, task.id)
+        ledger = course.ledger_for_order(state, task.id)
         if (kind := _find_used_up(course, state, task, ledger, expected)) is not None:
-            question = _part_question(course, state, task) or budget_question(state, ledger, kind)
+            question = _part_question(course, state, task) or budget_question(
+                state, course.ledger_for(state, task.id), kind, kept=course.reserve_for_reviews(state, task.id)
+            )
             parked.append(TaskParked(task=task.id, question=question, why="budget"))
     return parked
 
@@ -118,7 +121,9 @@ def can_pay(course: PlanIndex, state: RunState, task: TaskState) -> bool:
     """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
     if any(awaits_money(course, one) for one in state.in_phase("running")):
         return False
-    return _find_used_up(course, state, task, course.ledger_for(state, task.id), expect_use(course, state)) is None
+    return (
+        _find_used_up(course, state, task, course.ledger_for_order(state, task.id), expect_use(course, state)) is None
+    )
 
 
 def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> BudgetAwaited | None:
@@ -167,7 +172,8 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str 
     ledger = course.ledger_for(state, task.id)
     usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
     tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
-    left = " and ".join(one for one in (usd, tokens) if one)
+    kept = _kept_words(course.reserve_for_reviews(state, task.id))
+    left = " and ".join(one for one in (usd, tokens) if one) + (f", of which {kept}," if kept else "")
     if may_come_back(state):
         return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
     return f"waits for more budget; {left} are left, too little for it"
@@ -182,9 +188,17 @@ def _amount(spent: Spent, kind: LimitKind) -> float:
     return (spent.cost_usd or 0.0) if kind == "usd" else spent.tokens
 
 
-def budget_question(state: RunState, ledger: BudgetLedger, kind: str) -> str:
+def _kept_words(kept: Reservation) -> str:
+    """Return what is kept apart for reviews, as a part of a sentence; empty without any."""
+    usd = [f"{kept.usd:.2f} USD"] if kept.usd else []
+    tokens = [f"{kept.tokens:,} tokens"] if kept.tokens else []
+    return f"{' and '.join([*usd, *tokens])} are kept for reviews" if usd or tokens else ""
+
+
+def budget_question(state: RunState, ledger: BudgetLedger, kind: str, *, kept: Reservation = NOTHING) -> str:
     if kind == "usd":
         of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
     else:
         of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
-    return f"the run's budget is used: {of} spent or reserved; raise it: forgepool resume {state.run} {option}"
+    apart = f", and {words}" if (words := _kept_words(kept)) else ""
+    return f"the run's budget is used: {of} spent or reserved{apart}; raise it: forgepool resume {state.run} {option}"

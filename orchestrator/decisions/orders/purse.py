@@ -38,7 +38,8 @@ def expect_use(course: PlanIndex, state: RunState) -> Expected:
     found: defaultdict[str, list[Spent]] = defaultdict(list)
     for kind, uses in course.learned_use.items():
         found[kind] += uses
-    for name in course.paid:
+    # The result of a task that another model goes on with is that of the model before.
+    for name in course.paid.difference(state.models):
         task = state.tasks[name]
         use = task.uses.get(task.made_by)
         if use is not None and use.whole is not None and task.result is not None and task.result.outcome in _FINISHED:
@@ -242,7 +243,9 @@ class Purse:
         if self._ledger is None:
             return left_of(self._course.tasks[task.id].limits, sum_earlier_use(self._course, self._state, task))
         wish = wish_for(self._course, self._state, task, self._expected)
-        ledger = self._ledger if task.id == self._course.lead else self._ledger.with_reserved(self._kept)
+        ledger = self._ledger.with_reserved(self._course.reserve_for_reviews(self._state, task.id))
+        if task.id != self._course.lead:
+            ledger = ledger.with_reserved(self._kept)
         return ledger.reserve(
             wish.limits,
             useful=self._useful,

@@ -1,12 +1,14 @@
 """Usage and reservations together never exceed the cap, in any order of messages, answers, losses and resumes."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plans import answered, begun, course, follow, sent, task
+from plans import answered, begun, follow, sent, task
+from plans import course as course_with_reviews
 from pydantic import ValidationError
 
 from forgepool.orchestrator.decisions.decide import decide
@@ -33,6 +35,8 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, Limits, Spent, WorkOrder
 
 NO_LIMITS = Limits()
+course = partial(course_with_reviews, review="none")
+"""Reviews have a part of the budget, too: tests/orchestrator/decisions/orders/test_money.py."""
 
 
 def paid(name: str, *needs: str, **said: Any) -> Any:

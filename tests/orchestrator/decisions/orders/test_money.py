@@ -9,7 +9,7 @@ from plans import RUN, answered, begun, course, follow, task
 from world import World
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.money import can_pay
+from forgepool.orchestrator.decisions.orders.money import can_pay, short_of_budget
 from forgepool.orchestrator.decisions.orders.purse import (
     expect_use,
     find_growing,
@@ -188,6 +188,23 @@ def test_a_program_is_not_stopped_by_what_others_have_used() -> None:
     expected = expect_use(of, state)
     assert [one.usd for one in expected.values()] == [0.3]
     assert wish_for(of, state, state.tasks["b"], expected).limits.cost_usd == 3.0
+
+
+def test_orders_and_grants_leave_enough_for_the_reviews_of_what_they_make() -> None:
+    of = course(paid("a"), paid("b"), budget=Budget(usd=0.5))
+    state = begun(of)
+    started = sent(step(of, state))
+    assert sum(one or 0.0 for one in started.values()) <= 0.45, "each review is kept a twentieth"
+    asks(of, state, "a")
+    assert of.ledger(state).usd <= 0.45 + 1e-9
+
+
+def test_a_task_that_waits_for_money_says_what_is_kept_for_reviews() -> None:
+    of = course(paid("a", limits=Limits(cost_usd=0.45)), paid("b"), budget=Budget(usd=0.5))
+    state = begun(of)
+    assert list(sent(step(of, state, slots=1))) == ["a"]
+    said = short_of_budget(of, state, state.tasks["b"])
+    assert said is not None and "0.05 USD are kept for reviews" in said
 
 
 def test_an_event_of_an_attempt_that_is_over_is_refused() -> None:
