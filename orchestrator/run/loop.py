@@ -24,6 +24,7 @@ from forgepool.orchestrator.journal.events import (
     Event,
     PartRestarted,
     ProfileChosen,
+    RunEnded,
     RunPaused,
     TaskCancelled,
     TaskReported,
@@ -53,6 +54,8 @@ from forgepool.worktrees.hub.mirror import MissingCommit
 log = structlog.get_logger()
 
 WAIT_S = 0.2
+_KEEPING_S = 10.0
+"""Longest wait at the end of a run for the files of cancelled attempts."""
 _AWAY_PAUSE_S = 0.2
 _ANNOUNCE_S = 0.2
 _MOST_ROUNDS = 10_000
@@ -71,6 +74,8 @@ class Loop(Sender):
     weight: int = 1
     """The run's part of the order slots, relative to the other runs on its Redis."""
     _announced: float = 0.0
+    _keeping_until: float = 0.0
+    """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -276,7 +281,7 @@ class Loop(Sender):
                     gate_hosts=gate_hosts,
                     elsewhere=elsewhere,
                 )
-                if not events:
+                if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break
                 events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
                 decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
@@ -292,6 +297,22 @@ class Loop(Sender):
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _is_keeping(self) -> bool:
+        """
+        Tell whether a worker may still keep the files of a cancelled attempt; the run's own workers end with the run.
+
+        It hears of the cancelling at the next renewal of its lease, which nobody holds once it is done.
+        """
+        cancelled = (
+            task for task in self.state.in_phase("cancelled") if task.attempt and task.attempt not in task.works
+        )
+        orders = [f"{self.state.run}.{task.id}.{task.attempt}" for task in cancelled]
+        if not orders or not self.link.holders(orders):
+            return False
+        self._fence()
+        self._keeping_until = self._keeping_until or time.monotonic() + _KEEPING_S
+        return time.monotonic() < self._keeping_until
 
     def _keep_reports(self, tasks: Iterable[TaskState]) -> None:
         for task in tasks:
