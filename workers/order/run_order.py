@@ -14,8 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from forgepool.workers.agents.contract import AgentAnswer, Assignment
 from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
@@ -24,7 +22,7 @@ from forgepool.workers.queue.broker import BrokerAway, connect
 from forgepool.workers.queue.replies import WorkNote, tell
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import Outcome, WorkOrder, WorkResult
+from forgepool.workers.schema.orders import BuiltinAgent, Outcome, ScriptedAgent, WorkOrder, WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import (
     Candidate,
@@ -39,12 +37,10 @@ from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
 from forgepool.workers.workspace.screening import AttemptWork, why_withheld
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
-from forgepool.worktrees.commits.changes import changes, list_touched_paths
+from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
-
-log = structlog.get_logger()
 
 Stop = Callable[[], bool]
 
@@ -131,7 +127,12 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
             "finished_at": time.time(),
         }
     )
-    return publish(mirror, order, Candidate(base=workspace.base, tree=tree, result=result))
+    try:
+        return publish(mirror, order, Candidate(base=workspace.base, tree=tree, result=result))
+    except GitFailed as away:
+        if isinstance(order.agent, BuiltinAgent | ScriptedAgent):
+            raise  # Another attempt goes on from its last checkpoint.
+        raise NotDone("infrastructure", str(away), tree=tree, **about) from away
 
 
 def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResult) -> WorkResult:
@@ -151,9 +152,7 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
         work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
         result = result.model_copy(update={"withheld": why_withheld(work)})
         return publish_unverified(workspace.mirror, workspace.order, Candidate(base=base, tree=tree, result=result))
-    except Exception as trouble:
-        # The attempt has ended as it has, whatever is wrong with keeping its files.
-        log.warning("work.not_kept", why=str(trouble), exc_info=not isinstance(trouble, GitFailed | Unusable | OSError))
+    except (GitFailed, MissingCommit, Unusable, FileTooLarge, OSError) as trouble:
         return result.model_copy(update={"withheld": f"its work could not be kept: {trouble}"})
 
 

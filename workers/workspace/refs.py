@@ -5,6 +5,7 @@ A candidate is created once, together with its result, in one atomic push. A lan
 atomic push that moves the target, once per task, which makes landing twice impossible.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -188,6 +189,8 @@ def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -
     why = result.withheld or _push_unverified(mirror, order, ref, tag)
     if not why:
         return result
+    if result.withheld:
+        _drop_progress(mirror, order)
     mirror.git.run("update-ref", f"refs/hub/{ref.removeprefix('refs/')}", tag)
     where = f"only host {result.host} has it: git -C {mirror.path} show {commit}"
     return result.model_copy(update={"withheld": f"{why}; {where}"})
@@ -201,6 +204,14 @@ def _push_unverified(mirror: Mirror, order: WorkOrder, ref: str, tag: CommitId) 
     except GitFailed as away:
         return f"the hub could not be reached ({away})"
     return "" if isinstance(pushed, Pushed) else f"the hub did not take it ({pushed})"
+
+
+def _drop_progress(mirror: Mirror, order: WorkOrder) -> None:
+    """Remove the checkpoints of an attempt whose files the hub must not have; `clean` does it where the hub is away."""
+    ref = progress_ref(order.run, order.task, order.attempt)
+    with suppress(GitFailed):
+        if (there := mirror.hub_refs(ref).get(ref)) is not None:
+            mirror.push([RefUpdate(ref=ref, new=None, expected=there)])
 
 
 def publish_report(mirror: Mirror, order: WorkOrder, result: WorkResult) -> WorkResult:

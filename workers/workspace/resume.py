@@ -24,7 +24,7 @@ from forgepool.workers.context.transcript.entries import (
     read_transcript,
 )
 from forgepool.workers.context.transcript.usage import Meter
-from forgepool.workers.schema.orders import Limits, Spent, WorkOrder
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, ScriptedAgent, Spent, WorkOrder
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.checkpoints import AttemptProgress, read_progress
 from forgepool.workers.workspace.workspace import Workspace, transcript_path
@@ -126,9 +126,10 @@ def sum_so_far(order: WorkOrder, settings: Settings) -> dict[str, Any]:
     if not entries:
         return {}
     includes = attempts_in(entries, but=order.attempt)
-    # `resumable` does no harm: an attempt that finds no checkpoint in the hub begins anew.
+    # It does no harm: an attempt that finds no checkpoint in the hub begins anew.
+    resumable = isinstance(order.agent, BuiltinAgent | ScriptedAgent)
     spent, carried = Meter.of(Limits(), entries).spent, sum_carried_in(entries, attempt=order.attempt)
-    return {"spent": spent, "includes": includes, "carried": carried, "resumable": True}
+    return {"spent": spent, "includes": includes, "carried": carried, "resumable": resumable}
 
 
 def _kept_earlier(workspace: Workspace) -> AttemptProgress | None:

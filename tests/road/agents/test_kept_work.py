@@ -1,5 +1,6 @@
 """What an attempt made is not lost, and what the gate would return is mended before it leaves its worker."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,10 +78,9 @@ def test_work_that_failed_is_kept_and_lands_by_no_road(ground: Path, machine: Ma
 
 
 def test_the_work_of_a_cancelled_attempt_is_kept(ground: Path, machine: Machine, repository: Repository) -> None:
-    """Its worker is told to stop, and no answer of it is waited for."""
+    """Its worker is told to stop. No answer of it is waited for, and the run, which has nothing else, ends after it."""
     slow = {"id": "slow", "files": ["s.txt"], "agent": command("echo made > s.txt; echo ready; sleep 60")}
-    rest = {"id": "rest", "files": ["g.txt"], "agent": command("sleep 8; echo g > g.txt")}
-    started = machine.start("run", _plan(ground, slow, rest), "--repo", repository.path, "--workers", "2")
+    started = machine.start("run", _plan(ground, slow), "--repo", repository.path, "--workers", "2")
     run = machine.the_run()
     log = machine.home / "runs" / run / "logs/orders/slow/1/agent.log"
     wait_until(lambda: log.exists() and "ready" in log.read_text(), "the agent's word")
@@ -168,3 +168,19 @@ def test_work_with_a_secret_is_salvaged_on_its_host_alone(
     assert token in patch.out and "it was not pushed to the hub: s.txt:1 looks like" in patch.err, patch
     assert machine.run("salvage", run, "leaks", "--to", ground / "w", "--repo", repository.path).status == 0
     assert (ground / "w" / "s.txt").read_text() == f"{token}\n"
+
+
+def test_no_checkpoint_of_work_with_a_secret_stays_in_the_hub(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    token = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+    turns = [
+        {"calls": [{"tool": "write_file", "path": "s.txt", "content": f"{token}\n"}]},
+        *({"calls": [{"tool": "finish", "summary": "done"}]} for _ in range(5)),
+    ]
+    (ground / "leaks.yaml").write_text(json.dumps({"turns": turns}))
+    leaks = {"id": "leaks", "files": ["s.txt"], "agent": {"scripted": "leaks.yaml"}, "attempts": 1}
+    ended = machine.run("run", _plan(ground, leaks), "--repo", repository.path)
+    assert ended.status == 1, ended.out + ended.err
+    assert "looks like" in machine.run("report", machine.runs()[0]).out
+    assert repository.git("log", "--all", "-S", token, "--format=%H") == ""
