@@ -48,9 +48,12 @@ def find_work(state: RunState, task: TaskState) -> KeptStanding:
     if task.phase in DONE:
         raise CannotRun(f"task '{task.id}' of run {run} is {task.phase}; only work that did not land can be salvaged")
     works = sorted(list_kept(state, task), key=lambda one: one.attempt)
-    found = [one for one in works if one.what != "unfinished"]
+    # Of an attempt whose files could not be kept there is only the reason.
+    found = [one for one in works if one.what != "unfinished" and one.commit]
     if found:
         return found[-1]
+    if works and works[-1].what != "unfinished":
+        raise CannotRun(f"the work of task '{task.id}' is not in the hub: {works[-1].withheld}")
     if works:
         raise CannotRun(f"the next attempt of task '{task.id}' continues its work; to go on: forgepool resume {run}")
     raise CannotRun(f"no attempt of task '{task.id}' of run {run} has left files; it is {task.phase}")

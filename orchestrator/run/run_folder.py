@@ -13,7 +13,14 @@ from pathlib import Path
 from pydantic import Field
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work, gate_course
-from forgepool.orchestrator.journal.events import Event, OrderAnswered, PlanRevised, TasksAdded, TasksDropped
+from forgepool.orchestrator.journal.events import (
+    Event,
+    OrderAnswered,
+    PlanRevised,
+    TaskRetried,
+    TasksAdded,
+    TasksDropped,
+)
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read, read_kinds
 from forgepool.orchestrator.plan.addition import grow_plan
 from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
@@ -258,6 +265,9 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
                     if event.result.spent.tokens and event.task in kinds:
                         used[kinds[event.task]].append(event.result.spent)
+                elif isinstance(event, TaskRetried) and event.model:
+                    # From here on another model than the plan's does it.
+                    kinds.pop(event.task, None)
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}

@@ -132,7 +132,9 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     known = state.removed | state.tasks
     state.replace_tasks({one: known.get(one) or TaskState(id=one) for one in event.tasks})
     state.removed = {one: task for one, task in known.items() if one not in state.tasks}
-    state.plan_digest, state.assets, state.models = event.plan_digest, event.assets, {}
+    state.plan_digest, state.assets = event.plan_digest, event.assets
+    unchanged = set(event.tasks).difference(event.afresh)
+    state.models = {one: model for one, model in state.models.items() if one in unchanged}
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
         state.note_reopening()

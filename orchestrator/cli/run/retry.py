@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from forgepool.orchestrator.cli.output.say import printable
+from forgepool.orchestrator.cli.output.say import complain, printable
 from forgepool.orchestrator.cli.run.options import Run, complete_task, find_run_with
 from forgepool.orchestrator.cli.run.requests import NoResume, ask_and_go_on, check_text, gate_of, login_name
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import is_being_written
+from forgepool.orchestrator.launch.prerequisites import unreviewable
+from forgepool.orchestrator.plan.addition import choose_models
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.task import RETRIABLE
@@ -108,3 +110,5 @@ def _check_model(kept: KeptRun, tasks: Sequence[str], model: str) -> None:
         table = read_table(settings.models_file)
         if model not in table.models:
             raise CannotRun(f"--model {model!r}: {unknown('model', model, table.models)}")
+        if (warning := unreviewable(choose_models(kept.plan, dict.fromkeys(tasks, model)), settings)) is not None:
+            complain(f"warning: {warning}", 0)
