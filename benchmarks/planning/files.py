@@ -1,5 +1,5 @@
 """
-Compare predicted files with the files that past commits of real repositories changed.
+Predict the files of past commits in real repositories, and count how many predictions are right.
 
     python benchmarks/planning/files.py ../shared/data/repositories
 

@@ -298,10 +298,6 @@ def describe_work(task: Task) -> str:
     match agent:
         case BuiltinAgent(model=model):
             return f"{task.type} {model or ''}"
-        case CliAgent(program=program, model=model):
-            return f"{task.type} {program} {model or ''}"
-        case AcpAgent(run=run):
-            return f"{task.type} {run}"
         case _:
             return task.type
 

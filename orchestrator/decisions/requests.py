@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from forgepool.orchestrator.decisions.orders.money import can_pay
+from forgepool.orchestrator.decisions.orders.purse import expect_use
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.submissions import entry_of
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_rejection
@@ -234,8 +235,18 @@ def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Even
 def reopen_for_budget(course: PlanIndex, state: RunState) -> list[TaskRetried]:
     """Reopen what had stopped for want of budget, where enough has come back for it since."""
     stopped = _find_parked_for_budget(state)
-    enough = [task for task in stopped if (can_pay_review if stands(task) else can_pay)(course, state, task)]
-    return _reopened(course, state, enough)
+    if not stopped:
+        return []
+    expected = expect_use(course, state)
+    return _reopened(
+        course,
+        state,
+        [
+            task
+            for task in stopped
+            if (can_pay_review(course, state, task) if stands(task) else can_pay(course, state, task, expected))
+        ],
+    )
 
 
 def _find_parked_for_budget(state: RunState) -> list[TaskState]:
@@ -316,11 +327,10 @@ def with_blocked(course: PlanIndex, state: RunState, chosen: set[str]) -> set[st
 def _with_needs(course: PlanIndex, state: RunState, wanted: list[str]) -> set[str]:
     """A task whose needs stay failed would be blocked again at once."""
     chosen: set[str] = set()
-    left = list(wanted)
+    left, done = list(wanted), course.find_done(state)
     while left:
         task_id = left.pop()
         if task_id not in chosen and state.tasks[task_id].phase in RETRIABLE:
             chosen.add(task_id)
-            done = course.find_done(state)
             left += [need.id for need in course.tasks[task_id].needs if need.id not in done]
     return chosen

@@ -95,6 +95,8 @@ def find_survey(
         if find_object(git, f"{kept.commit}^{{commit}}") is None:
             warn(f"the survey kept in {path} is of commit {kept.commit}, which is not there; it is not used")
             continue
+        with suppress(OSError):
+            os.utime(path)
         changed = list_touched_paths(changes(git, CommitId(kept.commit), tip))
         holds = kept.report.model_copy(update={"evidence": tuple(one for one, why in wrong.items() if not why)})
         # A name that is not UTF-8 could not be journaled.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.overlap import Globs
+from forgepool.orchestrator.plan.validation.case import is_by_model
 from forgepool.orchestrator.plan.validation.facts import BaseResult, Estimate, PlanFacts
 from forgepool.orchestrator.plan.validation.wording import find_quoted_names
 from forgepool.orchestrator.run.hub import Hub
@@ -115,7 +116,7 @@ def predict_likely(plan: Plan, git: Git, tip: CommitId, cache: Path) -> dict[str
     for task in plan.tasks:
         declared = Globs.of(task.files or ())
         given = [path for path in paths if declared.covers(path)]
-        if given:
+        if given and is_by_model(task):
             text = "\n".join([task.title, task.description, *task.acceptance])
             found = predict_files(git, tip, text, given, cache=cache / "predictions")
             likely[task.id] = [(one.path, one.probability) for one in found if one.calibrated]

@@ -53,9 +53,13 @@ def find_work(state: RunState, task: TaskState) -> KeptStanding:
     if found:
         return found[-1]
     if works and works[-1].what != "unfinished":
-        raise CannotRun(f"the work of task '{task.id}' is not in the hub: {works[-1].withheld}")
+        again = f"to have it done again: forgepool retry {run} {task.id}"
+        raise CannotRun(f"the work of task '{task.id}' is not in the hub: {works[-1].withheld}; {again}")
     if works:
-        raise CannotRun(f"the next attempt of task '{task.id}' continues its work; to go on: forgepool resume {run}")
+        raise CannotRun(
+            f"attempt {works[-1].attempt} of task '{task.id}' left unfinished work, which only its next attempt can "
+            f"continue; to get it: git fetch {state.hub} {works[-1].ref}"
+        )
     raise CannotRun(f"no attempt of task '{task.id}' of run {run} has left files; it is {task.phase}")
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
-from forgepool.orchestrator.decisions.orders.money import short_of_budget
+from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
@@ -359,10 +359,17 @@ class Waits:
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
             return None
-        short = short_of_budget(self._course, self.state, task)
+        short = self._short_of_budget(task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]
         return f"waits behind '{first}', which waits for budget" if short is None and behind else short
+
+    def _short_of_budget(self, task: TaskState) -> str | None:
+        return short_of_budget(self._course, self.state, task, self._held_for_money)
+
+    @cached_property
+    def _held_for_money(self) -> frozenset[str]:
+        return find_held_for_money(self._course, self.state)
 
     @cached_property
     def _held_by_base(self) -> frozenset[str]:
@@ -373,7 +380,7 @@ class Waits:
         """The first task that waits only for budget; later tasks wait behind it."""
         pending = self.state.in_phase("pending") if self._course.budget(self.state).capped else []
         able = (task for task in pending if self.phase_name(task) == "ready" and task.not_before <= self.state.at)
-        short = [task.id for task in able if short_of_budget(self._course, self.state, task) is not None]
+        short = [task.id for task in able if self._short_of_budget(task) is not None]
         return min(short, key=self._course.graph.rank.__getitem__, default=None)
 
     def _why(self, task: TaskState) -> Waiting:

@@ -302,7 +302,7 @@ class Loop(Sender):
         """
         Tell whether a worker may still keep the files of a cancelled attempt; the run's own workers end with the run.
 
-        It hears of the cancelling at the next renewal of its lease, which nobody holds once it is done.
+        It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
         cancelled = (
             task for task in self.state.in_phase("cancelled") if task.attempt and task.attempt not in task.works

@@ -286,7 +286,11 @@ def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:
 def _kinds_of_work(run: Path) -> dict[str, str]:
     """Return the kind of work of each task of a run's first plan; none for a plan that cannot be read."""
     try:
-        return {task.id: describe_work(task) for task in read_expanded((run / "plan.json").read_text()).tasks}
+        return {
+            task.id: describe_work(task)
+            for task in read_expanded((run / "plan.json").read_text()).tasks
+            if task.leads is None
+        }
     except (OSError, ValueError, DocumentWrong):
         return {}
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from forgepool.workers.context.transcript.usage import Shortage
+from forgepool.workers.context.transcript.usage import ROUNDED_USD, Shortage
 from forgepool.workers.queue.broker import BrokerAway, Redis, connect
 from forgepool.workers.queue.replies import MoneyAnswer, MoneyRequest, ask_money, read_money
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent, WorkOrder
@@ -19,7 +19,6 @@ _SHARE = 0.8
 _AGAIN_S = 2.0
 """Seconds after which a request without an answer is repeated: Redis may have lost it."""
 _LOOK_S = 0.05
-_ROUNDED_USD = 1e-5
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +33,10 @@ class BudgetPart:
     _asked_at: float = 0.0
     refused: bool = False
     """The last answer was that too little is left."""
+
+    @property
+    def kinds(self) -> tuple[LimitKind, ...]:
+        return self.order.shared
 
     def grow(self, limits: Limits, spent: Spent, short: Shortage | None) -> Limits:
         """Return the limits, raised by what was granted since. Ask for more where little is left of them."""
@@ -81,7 +84,7 @@ class BudgetPart:
 
     def _is_more(self, answer: MoneyAnswer) -> bool:
         usd, tokens = self.known.cost_usd, self.known.tokens
-        more_usd = answer.usd is not None and usd is not None and answer.usd > usd + _ROUNDED_USD
+        more_usd = answer.usd is not None and usd is not None and answer.usd > usd + ROUNDED_USD
         return more_usd or (answer.tokens is not None and tokens is not None and answer.tokens > tokens)
 
     def _take(self, answer: MoneyAnswer, limits: Limits) -> Limits:

@@ -103,7 +103,9 @@ def clean(
                 survey.unlink(missing_ok=True)
     if as_json:
         others = [*(("plan", path) for path in texts), *(("survey", path) for path in surveys)]
-        say_json([*map(asdict, shown), *({what: str(path), "removed": yes} for what, path in others)])
+        say_json(
+            [*map(asdict, shown), *({what: str(path), "removed": yes and not path.exists()} for what, path in others)]
+        )
     elif yes and (removed := [row for row in shown if row.removed]):
         say(f"removed: {_sum(removed)}")
     return 3 if any(row.kept.startswith("its hub") for row in shown) else 0

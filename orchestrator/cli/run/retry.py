@@ -92,7 +92,9 @@ def _check_note(kept: KeptRun, tasks: Sequence[str], note: str) -> None:
     check_text(note, "the note")
     for task in tasks:
         if kept.course.tasks[task].agent.kind == "command":
-            raise CannotRun(f"task '{task}' is done by a command, which reads no note; leave out --note, or that task")
+            raise CannotRun(
+                f"task '{task}' is done by a command, which reads no note; leave out --note, or name the others alone"
+            )
 
 
 def _check_model(kept: KeptRun, tasks: Sequence[str], model: str) -> None:

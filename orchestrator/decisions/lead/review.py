@@ -204,8 +204,7 @@ def _describe_view(view: SynthesisReview) -> str:
         return "A model of another family is asked about it before the run ends."
     if view.outcome == "none":
         return f"No other model has reviewed this text: {one_line(view.why)}."
-    kin = "the lead's own family" if view.same_family else "another family"
-    who = f"Another model of {kin}" if view.same_family else f"A model of {kin}"
+    who = "Another model of the lead's own family" if view.same_family else "A model of another family"
     name = ", ".join(view.models) + (f" ({', '.join(view.families)})" if view.families else "")
     found = count_of(len(view.objections), "sentence") if view.objections else "nothing in it"
     dropped = count_of(view.dropped, "more objection")

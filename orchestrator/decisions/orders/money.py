@@ -7,7 +7,7 @@ some back.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from forgepool.orchestrator.decisions.orders.purse import (
     Expected,
@@ -117,13 +117,11 @@ def _find_used_up(
     return ledger.find_used_up(wish.limits, wish.carried, most=wish.most, least=wish.least)
 
 
-def can_pay(course: PlanIndex, state: RunState, task: TaskState) -> bool:
+def can_pay(course: PlanIndex, state: RunState, task: TaskState, expected: Expected) -> bool:
     """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
     if any(awaits_money(course, one) for one in state.in_phase("running")):
         return False
-    return (
-        _find_used_up(course, state, task, course.ledger_for_order(state, task.id), expect_use(course, state)) is None
-    )
+    return _find_used_up(course, state, task, course.ledger_for_order(state, task.id), expected) is None
 
 
 def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> BudgetAwaited | None:
@@ -157,15 +155,19 @@ def _part_question(course: PlanIndex, state: RunState, task: TaskState) -> str |
     )
 
 
-def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str | None:
+def find_held_for_money(course: PlanIndex, state: RunState) -> frozenset[str]:
+    """Return the tasks that may not start now because begun ones are to be finished first."""
+    return hold_back_for_money(course, state, (name for name in state.tasks if name in course.frontier(state)))
+
+
+def short_of_budget(course: PlanIndex, state: RunState, task: TaskState, held: Collection[str]) -> str | None:
     """
     Return, in a few words, the missing part of the budget for a task that could start otherwise; None where there is
-    enough.
+    enough. `held` is from `find_held_for_money`.
     """
     if task.id not in course.paid or not course.budget(state).capped or task.restorable:
         return None
-    able = (name for name in state.tasks if name in course.frontier(state))
-    if task.id in hold_back_for_money(course, state, able):
+    if task.id in held:
         return "waits until tasks that were begun have what they need of the budget"
     if Purse(course, state, 1).take(task) is not None:
         return None
@@ -173,7 +175,7 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState) -> str 
     usd = "" if ledger.left_usd is None else f"{ledger.left_usd:.2f} USD"
     tokens = "" if ledger.left_tokens is None else f"{ledger.left_tokens:,} tokens"
     kept = _kept_words(course.reserve_for_reviews(state, task.id))
-    left = " and ".join(one for one in (usd, tokens) if one) + (f", of which {kept}," if kept else "")
+    left = " and ".join(one for one in (usd, tokens) if one) + (f" ({kept})" if kept else "")
     if may_come_back(state):
         return f"waits for what orders under way will leave of the budget; {left} are left, too little for it"
     return f"waits for more budget; {left} are left, too little for it"

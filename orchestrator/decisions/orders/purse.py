@@ -38,8 +38,8 @@ def expect_use(course: PlanIndex, state: RunState) -> Expected:
     found: defaultdict[str, list[Spent]] = defaultdict(list)
     for kind, uses in course.learned_use.items():
         found[kind] += uses
-    # The result of a task that another model goes on with is that of the model before.
-    for name in course.paid.difference(state.models):
+    # The result of a task that another model goes on with is that of the model before. A lead is like no other task.
+    for name in course.paid.difference(state.models, {course.lead}):
         task = state.tasks[name]
         use = task.uses.get(task.made_by)
         if use is not None and use.whole is not None and task.result is not None and task.result.outcome in _FINISHED:
@@ -77,8 +77,8 @@ def wish_for(course: PlanIndex, state: RunState, task: TaskState, expected: Expe
     resumes = find_resumable_attempt(course, state, task)
     carried, own, most = find_carried_use(task.uses, resumes), course.tasks[task.id].limits, course.limits(task.id)
     # The use that is expected of a program would stop it, since it cannot ask for more.
-    kind = describe_work(course.tasks[task.id]) if task.id in course.conversing else ""
-    usual = expected.get(kind, Reservation())
+    is_usual = task.id in course.conversing and task.id != course.lead
+    usual = expected.get(describe_work(course.tasks[task.id]), Reservation()) if is_usual else Reservation()
     least, cap = _least_to_go_on(course, state, task, resumes), course.budget(state)
     usd, tokens = own.cost_usd, own.tokens
     if cap.usd is not None:

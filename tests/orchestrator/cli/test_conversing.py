@@ -323,7 +323,7 @@ turns:
 
 
 def test_an_order_on_another_host_is_followed_by_the_hub(tmp_path: Path) -> None:
-    """What the hub gets while it is followed is shown; when the hub is away, what was read stays."""
+    """The command shows each push to the hub as it comes. When the hub is away, the text that was read stays."""
     host = Host(tmp_path)
     options = RunOptions(run=RUN, hub=str(host.hub), target="t", workers=1, plan_file="p", plan_file_digest="")
     kept = keep(Settings(home=tmp_path / "mine", cache=tmp_path / "mine"), options, PLAN)

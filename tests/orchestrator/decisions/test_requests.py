@@ -83,7 +83,7 @@ def test_a_failed_task_is_retried_without_what_it_needed_and_got() -> None:
     assert asked(state, "retry", "c") == ["b", "c"]
 
 
-def test_the_named_tasks_alone_hear_a_note_and_have_another_model_until_the_plan_is_corrected() -> None:
+def test_the_named_tasks_alone_hear_a_note_and_have_another_model_until_the_plan_changes_them() -> None:
     agent = BuiltinAgent(model="m-1", models={"plan": "m-2", "review": "m-3"})
     of = course(task("a", agent=agent), task("b", "a"), task("c", agent=agent), task("d"))
     state = begun(of, sent("a"), answered("a", 1, "no_change"), TaskFailed(task="a", reason=REASON))
@@ -99,8 +99,8 @@ def test_the_named_tasks_alone_hear_a_note_and_have_another_model_until_the_plan
     assert again.replies == (Reply(question="", answer="keep the name", by="ann"),)
     assert of.host_needs["c"] == find_needs(task("c", agent=BuiltinAgent(model="m-9")))
     assert (state.tasks["b"].replies, state.tasks["d"].phase) == ((), "cancelled")
-    follow(state, PlanRevised(plan_file="p", plan_digest="d", tasks=("a", "b", "c", "d")))
-    assert state.models == {}
+    follow(state, PlanRevised(plan_file="p", plan_digest="d", tasks=("a", "b", "c", "d"), afresh=("c",)))
+    assert state.models == {"a": "m-9"}
 
 
 def test_what_has_landed_is_never_tried_again() -> None:

@@ -139,7 +139,7 @@ def test_tasks_wait_for_the_survey_and_go_on_however_it_ends(end: Event) -> None
 
 
 def test_the_survey_is_of_the_tree_on_which_the_run_began_and_a_second_try_of_the_tip() -> None:
-    """What a command has landed meanwhile is not on the tree on which the next run begins."""
+    """A commit that a command has landed meanwhile is not in the tree on which this run began."""
     of = course(SURVEY, task("p"))
     state = begun(of, sent("p"), answered("p"), queued("p"), check_sent("p"))
     follow(state, CheckAnswered(task="p", result=verdict("p")), intended("p"))

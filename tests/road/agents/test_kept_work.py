@@ -1,4 +1,4 @@
-"""What an attempt made is not lost, and what the gate would return is mended before it leaves its worker."""
+"""Work of failed attempts is kept, and findings of the gate's scans are mended before the work leaves its worker."""
 
 import json
 from pathlib import Path

@@ -32,7 +32,7 @@ from forgepool.workers.context.transcript.loop_detection import (
     was_told,
     was_warned,
 )
-from forgepool.workers.context.transcript.usage import Meter, Price, to_spent
+from forgepool.workers.context.transcript.usage import LAST_TURNS, Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
 from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
@@ -58,8 +58,6 @@ _NUDGE = (
 )
 _CUT_OFF = "[the harness] Your answer was cut off at its length limit. Go on from there, in shorter steps."
 _MOST_SILENT = 2
-_LAST_TURNS = 3
-"""Turns in which a model that has explored enough must report; any model is told when so many are left."""
 
 Ending = Literal[
     "finished",
@@ -205,7 +203,7 @@ class Talk:
             return None
         most = self.brief.turns or MOST_EXPLORING
         if self.brief.turns is not None and self.brief.answers:
-            most = max(1, most - _LAST_TURNS)
+            most = max(1, most - LAST_TURNS)
         why = find_exploration_end(self.transcript.entries, most=most, made="report" if self.brief.answers else "plan")
         if why is None:
             return None
@@ -216,7 +214,7 @@ class Talk:
         if not self._told_to_report:
             self._told_to_report = self._asked()
             self.say(f"[the harness] {why}. Call `report` now: say what you know, and what is missing.")
-        elif self._asked() >= self._told_to_report + _LAST_TURNS:
+        elif self._asked() >= self._told_to_report + LAST_TURNS:
             return ConversationOutcome(ended="failed", detail=f"{why}; told to report, the agent went on exploring")
         return None
 

@@ -247,7 +247,10 @@ def next_step(
         return Begin(course.phases[0].name)
     phase = course.find(state.own.name)
     if phase is None:
-        return End("failed", f"its workflow has no phase '{state.own.name}', in which the attempt was interrupted")
+        return End(
+            "failed",
+            f"its workflow lacks the interrupted phase '{state.own.name}'; `forgepool retry` begins anew",
+        )
     if state.own.undone is not None:
         return _advance(f"phase '{phase.name}' was undone: {state.own.undone}", phase, course)
     if not state.ended:

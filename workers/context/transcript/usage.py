@@ -24,10 +24,10 @@ _CHARACTERS_PER_TOKEN = 3.0
 _LEAST_OUTPUT = 512
 """The fewest tokens for which an answer is worth asking for."""
 _USUAL_OUTPUT, _CRAMPED_OUTPUT = 8192, 4 * _LEAST_OUTPUT
-_ROUNDED_USD = 1e-5
+ROUNDED_USD = 1e-5
 """Parts of a budget are rounded down; so much more is asked for."""
 LAST_TURNS = 3
-"""An agent is told when so many turns are left."""
+"""An agent is told when so many turns are left, and one that has explored enough has so many to report."""
 _NEAR = 0.75
 """The share of a limit at which the agent is told of it."""
 
@@ -52,6 +52,10 @@ class GrowingPart(Protocol):
 
     refused: bool
     """True where the budget had no more when it was asked last."""
+
+    @property
+    def kinds(self) -> tuple[LimitKind, ...]:
+        """The limits that are a part of the budget."""
 
     def grow(self, limits: Limits, spent: Spent, short: Shortage | None) -> Limits:
         """Return the attempt's limits, raised by what it was granted; ask for more where little is left."""
@@ -127,13 +131,13 @@ class Meter:
 
     def find_near(self, left_s: float) -> str | None:
         """Return a sentence about a limit once three quarters of it are used; None before, and while it may grow."""
-        growing = self.part is not None and not self.part.refused
+        growing = () if self.part is None or self.part.refused else self.part.kinds
         shares = [(1 - left_s / self.limits.wall_s, f"{self.limits.wall_s:g} s of time")]
         if self.limits.turns is not None:
             shares.append((self.spent.turns / self.limits.turns, f"{self.limits.turns} turns"))
-        if self.limits.tokens is not None and not growing:
+        if self.limits.tokens is not None and "tokens" not in growing:
             shares.append((self.spent.tokens / self.limits.tokens, self._limit("tokens")))
-        if self._most_usd is not None and not growing:
+        if self._most_usd is not None and "usd" not in growing:
             shares.append(((self.spent.cost_usd or 0.0) / self._most_usd, self._limit("money")))
         share, limit = max(shares)
         return f"{int(100 * share)} % of your {limit} are used" if share >= _NEAR else None
@@ -159,7 +163,7 @@ class Meter:
         if "usd" in kinds and known and (left["usd"] or 0) < _LEAST_OUTPUT:
             cost = price(given, _LEAST_OUTPUT + 1) or 0.0
             missing = (self.spent.cost_usd or 0.0) + cost - (self.limits.cost_usd or 0.0)
-            usd = max(0.0, missing) + _ROUNDED_USD
+            usd = max(0.0, missing) + ROUNDED_USD
         return Shortage(kinds=kinds, usd=usd, tokens=tokens)
 
     def _limit(self, which: str) -> str:

@@ -150,7 +150,8 @@ def test_an_attempt_at_its_tasks_own_limit_holds_back_no_other() -> None:
     step(of, state)
     assert asks(of, state, "a") == [e.MoneyQueued(task="a", attempt=1)], "its worker must not wait for an answer"
     assert state.tasks["a"].money is not None
-    assert hold_back_for_money(of, state, ["b"]) == frozenset() and can_pay(of, state, state.tasks["b"])
+    assert hold_back_for_money(of, state, ["b"]) == frozenset()
+    assert can_pay(of, state, state.tasks["b"], expect_use(of, state))
 
 
 def test_a_kind_that_cannot_grow_keeps_no_other_from_growing() -> None:
@@ -203,7 +204,7 @@ def test_a_task_that_waits_for_money_says_what_is_kept_for_reviews() -> None:
     of = course(paid("a", limits=Limits(cost_usd=0.45)), paid("b"), budget=Budget(usd=0.5))
     state = begun(of)
     assert list(sent(step(of, state, slots=1))) == ["a"]
-    said = short_of_budget(of, state, state.tasks["b"])
+    said = short_of_budget(of, state, state.tasks["b"], ())
     assert said is not None and "0.05 USD are kept for reviews" in said
 
 
@@ -255,7 +256,7 @@ def test_a_person_is_asked_once_nothing_may_come_back_and_only_for_what_the_rest
 
 
 def test_a_parked_task_reopens_with_those_it_blocked_when_a_lost_attempts_use_is_known() -> None:
-    """What counted as used for an attempt without an answer comes back with its late answer."""
+    """The use that was counted for an attempt without an answer comes back with its late answer."""
     tasks = [paid("a"), task("pre", unchanged="ok"), paid("b", "pre"), task("after", "b"), task("slow", files=["s"])]
     of = course(*tasks, budget=Budget(usd=1.0), review="none")
     state = begun(of)
@@ -383,7 +384,7 @@ class Agent:
 
 @dataclass
 class Play:
-    """A run, its workers and their deaths. The state is folded from the events anew at each death of the run."""
+    """Play a run with workers that die. When the run dies, its state is folded again from the events."""
 
     of: PlanIndex
     chance: Random
@@ -576,7 +577,8 @@ def test_no_cap_is_passed_and_nothing_stays_reserved_in_random_plays_with_deaths
             use.open for one in state.tasks.values() for use in one.uses.values()
         )
         for one in state.tasks.values():
-            assert one.parked_for != "budget" or not can_pay(play.of, state, one), f"{seed}: {one.id} was left out"
+            unpaid = not can_pay(play.of, state, one, expect_use(play.of, state))
+            assert one.parked_for != "budget" or unpaid, f"{seed}: {one.id} was left out"
             assert one.phase in (*DONE, "needs_human", "failed"), (seed, one.id, one.phase)
 
 
