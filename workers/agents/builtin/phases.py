@@ -249,7 +249,7 @@ def next_step(
     if phase is None:
         return End(
             "failed",
-            f"its workflow lacks the interrupted phase '{state.own.name}'; `forgepool retry` begins anew",
+            f"its workflow lacks the interrupted phase '{state.own.name}'; `forgepool retry` starts it again",
         )
     if state.own.undone is not None:
         return _advance(f"phase '{phase.name}' was undone: {state.own.undone}", phase, course)

@@ -162,7 +162,7 @@ def test_what_an_undone_phase_claimed_is_claimed_no_more() -> None:
 
 def test_an_attempt_in_a_phase_that_its_workflow_lacks_ends() -> None:
     answer = step(course(phase("fix", "change")), started(phase("gone", "change")), said())
-    assert answer == End("failed", "its workflow lacks the interrupted phase 'gone'; `forgepool retry` begins anew")
+    assert answer == End("failed", "its workflow lacks the interrupted phase 'gone'; `forgepool retry` starts it again")
 
 
 FLOWS = [
