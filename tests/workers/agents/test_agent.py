@@ -233,7 +233,8 @@ def test_a_killed_worker_leaves_all_that_was_said(tmp_path: Path) -> None:
             assert time.monotonic() < end, "it never got so far"
             os.sched_yield()
         worker.kill()
-    assert [entry.kind for entry in read_transcript(path)] == ["started", "said", "said", "answered"]
+    # The next turn may have begun before the signal came.
+    assert [entry.kind for entry in read_transcript(path)][:4] == ["started", "said", "said", "answered"]
 
 
 def test_the_seam_is_cheap_to_import() -> None:
