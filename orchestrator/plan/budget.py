@@ -20,8 +20,7 @@ more. A share is at least a twentieth of the cap. When the wish does not fit, th
 way will not have used; when none is under way, it takes the rest. A twentieth of the cap, or the task's own limit if
 that is less, is the least worth starting with: below it the budget counts as used.
 
-An attempt under way may ask for more before its part is used. A grant is a larger reservation, so all of this holds of
-it too.
+An attempt under way may ask for more before its part is used. A grant is a larger reservation: all of this holds.
 """
 
 import math

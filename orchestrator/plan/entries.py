@@ -264,9 +264,8 @@ def context_of(
     standing: Iterable[str],
 ) -> dict[str, tuple[str, ...]]:
     """Return the files that each task's `context` names; a task named there is passed on whole, as by `id:full`."""
-    ids = {*standing, *(each.entry.id for each in written)}
+    ids, context = {*standing, *(each.entry.id for each in written)}, dict[str, tuple[str, ...]]()
     tree: frozenset[str] | None = None
-    context: dict[str, tuple[str, ...]] = {}
     for each in written:
         entry, own, paths = each.entry, needs.get(each.entry.id, {}), []
         for at, text in enumerate(entry.context):

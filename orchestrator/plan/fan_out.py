@@ -1,8 +1,7 @@
 """
 Task entries as people write them in a plan, and the expansion of one entry with `for_each` into many.
 
-Everything here works on one entry alone. Relations between entries are checked in `entries` (ids, groups) and `graph`
-(needs).
+Everything here works on one entry alone. Relations between entries are checked in `entries` and `graph`.
 """
 
 import hashlib

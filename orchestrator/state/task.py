@@ -180,13 +180,12 @@ Phase = Literal[
     "needs_human",
 ]
 """
-`pending` holds no lock and waits for needs, locks or a slot. `waiting` is the run's lead, which
-rests for a reply. `answered` and `reviewed` last one turn of the loop, until
-the next step is decided; in the latter a reviewer has not let it through. `candidate` waits for a lock on paths it
-touched undeclared, `reviewing` for its approval, with no slot at the gate. `queued` stands in the train; `testing` does
-too, with a trial under way; `given` stands in the queue that serves the target. `no_changes` is an attempt that ended
-well and had nothing to change, `reported` one that gave the answer it was asked for. The work of `already_there` was
-landed by an earlier run.
+`pending` holds no lock and waits for needs, locks or a slot. `waiting` is the run's lead, which rests for a reply.
+`answered` and `reviewed` last one turn of the loop, until the next step is decided; in the latter a reviewer has not
+let it through. `candidate` waits for a lock on paths it touched undeclared, `reviewing` for its approval, with no slot
+at the gate. `queued` stands in the train; `testing` does too, with a trial under way; `given` stands in the queue that
+serves the target. `no_changes` is an attempt that ended well and had nothing to change, `reported` one that gave the
+answer it was asked for. The work of `already_there` was landed by an earlier run.
 """
 
 IN_FLIGHT: frozenset[Phase] = frozenset(

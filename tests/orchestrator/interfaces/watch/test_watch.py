@@ -174,9 +174,9 @@ def test_a_screen_that_was_open_shows_what_a_fresh_start_shows(settings: Setting
         while any(left):
             some = [chance.choice([one for one in left if one]) for _ in range(chance.randint(1, 6))]
             journal.append([one.pop(0) for one in some if one], at=time.time())
-            fresh = HomeView(settings)
-            wanted = run_pane(fresh, run, RowFilter()) if run else home_pane(fresh)
-            for _ in range(200):
+            for _ in range(400):  # A row that tells minutes is made again after 15 s at the latest.
+                fresh = HomeView(settings)
+                wanted = run_pane(fresh, run, RowFilter()) if run else home_pane(fresh)
                 if screen.pane == wanted:
                     break
                 await asyncio.sleep(0.05)
