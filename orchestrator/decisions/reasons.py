@@ -275,3 +275,13 @@ def author_of(planned: Task, result: WorkResult) -> Author:
 def count_of(number: int, noun: str) -> str:
     """`1 path`, `2 paths`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def stretch(seconds: float) -> str:
+    """Return a duration: `4.2 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -55,6 +55,7 @@ from forgepool.orchestrator.journal.run_events import (
     PartRestarted,
     PlanRevised,
     RunEnded,
+    RunForecast,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -161,6 +162,7 @@ __all__ = [
     "ReviewSent",
     "RunEnded",
     "RunEvent",
+    "RunForecast",
     "RunPaused",
     "RunResumed",
     "RunStarted",
@@ -205,6 +207,7 @@ RunEvent = (
     | PartRestarted
     | PlanRevised
     | RunEnded
+    | RunForecast
     | RunPaused
     | RunResumed
     | RunStarted

@@ -31,6 +31,20 @@ class RunStarted(Message):
     """The target is checked before the first paid call to a model."""
 
 
+class RunForecast(Message):
+    """The forecast of a run as it begins, where its plan or earlier runs of it tell how long its tasks take."""
+
+    kind: Literal["run.forecast"] = "run.forecast"
+    seconds: tuple[float, float, float]
+    """From its start to its end: in the middle, and that which it takes at least and at most, nine times in ten."""
+    usd: tuple[float, float, float] | None = None
+    """The same of its cost; None where that of an attempt is unknown."""
+    spans: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """By task, when it starts and when it ends, in seconds from the run's start."""
+    runs: tuple[str, ...] = ()
+    """The earlier runs that it is drawn from; without one, all is from the plan."""
+
+
 class RunResumed(Message):
     kind: Literal["run.resumed"] = "run.resumed"
     tip: str

@@ -5,7 +5,7 @@ Everything that can be refused is refused before anything is started (`prerequis
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,15 @@ import structlog
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
-from forgepool.orchestrator.journal.events import Event, RunPaused, RunResumed, RunStarted
+from forgepool.orchestrator.journal.events import (
+    Event,
+    RunForecast,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    SurveyFound,
+    TaskAlreadyThere,
+)
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, open_copy
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
@@ -56,6 +64,8 @@ _MOST_REVIEWS_AT_ONCE = 4
 log = structlog.get_logger()
 Listener = Callable[[RunState, Sequence[Recorded]], None]
 Warn = Callable[[str], None]
+Prophet = Callable[[KeptRun, Collection[str]], RunForecast | None]
+"""Forecasts a run, without the tasks that are done already."""
 
 
 def _unheard(sentence: str) -> None:
@@ -79,12 +89,11 @@ def start_run(
     run: str | None = None,
     seed: Seed | None = None,
     warn: Warn = _unheard,
+    forecast: Prophet = lambda kept, done: None,
 ) -> tuple[KeptRun, Ending]:
     """
     Run a plan. What earlier runs of it have landed or surveyed is not done once more, unless `again` is set.
-
-    `run` is its name, of `new_run_id`, where it is known before. `seed` is of `prepare_host`. `warn` receives
-    a sentence for problems that stop only part of the plan.
+    `run` is its name where that is known before. `warn` receives a sentence for each problem that stops a part of it.
     """
     has_gate_file = refuse_unready(plan, hub)
     gate = gate_of(plan, hub, own_train=own_train)
@@ -109,8 +118,17 @@ def start_run(
     )
     kept = run_folder.keep(settings, options, plan)
     beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-    known = () if again else _find_known(kept, hub, tip, settings, warn)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed)
+    known = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
+    first = [beginning, *known, *_foretell(kept, known, forecast)]
+    return kept, _go(kept, hub.mirror, settings, first, wishes, listener, seed)
+
+
+def _foretell(
+    kept: KeptRun, known: Sequence[TaskAlreadyThere | SurveyFound], forecast: Prophet
+) -> Iterator[RunForecast]:
+    done = {one.task for one in known if not isinstance(one, SurveyFound) or one.stands}
+    if (found := forecast(kept, done)) is not None:
+        yield found
 
 
 def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
@@ -119,7 +137,9 @@ def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
         warn(sentence)
 
 
-def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[Event]:
+def _find_known(
+    kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn
+) -> Iterator[TaskAlreadyThere | SurveyFound]:
     """Find the tasks that earlier runs have landed, and the survey that they have left."""
     yield from find_already_there(hub.mirror, tip, kept.plan)
     yield from find_survey(settings.home, kept.options.hub, kept.plan, hub.mirror.git, tip, warn)

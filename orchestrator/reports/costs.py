@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import PlainSerializer
 
+from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
 from forgepool.orchestrator.state.run import RunState
@@ -227,3 +228,36 @@ def describe_money(event: e.Event) -> str | None:
             return f"{event.task}: has used its part of the budget, and goes on when there is more"
         case _:
             return None
+
+
+def describe_forecast(forecast: e.RunForecast) -> str:
+    """Return a forecast as the end of a sentence."""
+    least, middle, most = map(stretch, forecast.seconds)
+    said = f"{middle} ({least} to {most})"
+    return f"{said}, and {_forecast_usd(forecast.usd)}" if forecast.usd and forecast.usd[-1] else said
+
+
+def _forecast_usd(usd: tuple[float, float, float]) -> str:
+    least, middle, most = map(usd_words, usd)
+    return f"{middle} USD ({least} to {most})"
+
+
+def describe_terms(event: e.BudgetSet | e.RunForecast) -> str:
+    """Return in one sentence what a run may use, or what it is expected to."""
+    if isinstance(event, e.BudgetSet):
+        return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+    by = count_of(len(event.runs), "earlier run") if event.runs else "the plan's durations"
+    return f"forecast from {by}: {describe_forecast(event)}"
+
+
+def compare_forecast(state: RunState, took_s: float) -> Iterator[str]:
+    """Yield how long a run took, and its cost, against its forecast; nothing where there was none."""
+    forecast = state.forecast
+    if forecast is None:
+        return
+    least, middle, most = map(stretch, forecast.seconds)
+    yield f"time: {middle} ({least} to {most}) was forecast, {stretch(took_s)} was taken"
+    used = bill(state.uses())
+    if forecast.usd is not None and (forecast.usd[-1] or used.counts):
+        unknown = " and what has no known price" if used.unpriced_attempts else ""
+        yield f"cost: {_forecast_usd(forecast.usd)} was forecast, {usd_words(used.priced_usd)} USD{unknown} was used"

@@ -8,7 +8,7 @@ from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewe
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.costs import describe_money, name_amounts
+from forgepool.orchestrator.reports.costs import describe_money, describe_terms
 from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
@@ -51,8 +51,8 @@ def _of_run(event: e.Event) -> str | None:
             names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
             return f"{what}: {names}; {event.why}".removesuffix("; ")
-        case e.BudgetSet():
-            return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+        case e.BudgetSet() | e.RunForecast():
+            return describe_terms(event)
         case (
             e.GateHalted()
             | e.GatePaused()

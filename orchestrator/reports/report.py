@@ -17,7 +17,7 @@ from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.attention import Liveness, attention
-from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
+from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words, compare_forecast
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
@@ -157,7 +157,7 @@ def report_lines(
             yield from _used(task)
     yield from _target(kept.course, recorded, public)
     yield from flake_lines(recorded)
-    yield from _bill(kept, state)
+    yield from _bill(kept, state, recorded)
     if not public:
         yield from ("", "## Hosts", "")
         yield from host_lines(recorded)
@@ -267,8 +267,8 @@ def _used(task: TaskState) -> Iterator[str]:
         yield f"    - of that, by reviews: {bill_words(by_reviews)}"
 
 
-def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
-    """Yield the section on models and budget; nothing where there is nothing to say."""
+def _bill(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Yield the sections on models and budget, and on the forecast; nothing where there is nothing to say."""
     whole = bill(state.uses())
     budget = list(budget_words(kept.course.ledger(state)))
     said = bill_words(whole)
@@ -287,11 +287,16 @@ def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
         yield f"- {known}: each counts against a USD budget with its full reservation"
     for one in budget:
         yield f"- budget: {one}"
+    if compared := [*compare_forecast(state, _seconds(recorded))]:
+        yield from ("", "## Forecast", "", *(f"- {line}" for line in compared))
+
+
+def _seconds(recorded: Sequence[Recorded]) -> float:
+    return max(0.0, recorded[-1].at - recorded[0].at) if recorded else 0.0
 
 
 def _span(recorded: Sequence[Recorded]) -> str:
-    seconds = max(0.0, recorded[-1].at - recorded[0].at) if recorded else 0.0
-    return f"{seconds:.1f} s from first to last event" if recorded else "not begun"
+    return f"{_seconds(recorded):.1f} s from first to last event" if recorded else "not begun"
 
 
 def _proof(task: TaskState, public: bool) -> str:

@@ -180,6 +180,8 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
     match event:
         case e.RunStarted():
             start_run(state, event)
+        case e.RunForecast():
+            state.forecast = event
         case e.RunResumed():
             resume_run(state, event, at)
         case e.RunEnded():

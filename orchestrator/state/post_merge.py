@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding, ReviewState, pause_s
+from forgepool.orchestrator.state.streaks import pause_s
+from forgepool.orchestrator.state.task import IllegalStep, Outstanding, ReviewState
 from forgepool.supervisor.messages.answers import CheckResult, PersonApproval, Review
 
 

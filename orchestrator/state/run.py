@@ -96,6 +96,7 @@ class RunState:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    forecast: e.RunForecast | None = None
     began_on: str = ""
     """The tip when the run began."""
     train: TrainState = field(default_factory=TrainState)

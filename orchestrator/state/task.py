@@ -9,6 +9,7 @@ from typing import Literal
 from forgepool.orchestrator.journal.events import ParkedFor, WorkKept
 from forgepool.orchestrator.journal.queue_events import GateAnswer
 from forgepool.orchestrator.plan.budget import MoneyAsk, Use, give_up_use
+from forgepool.orchestrator.state.streaks import pause_s
 from forgepool.supervisor.messages.answers import (
     Approval,
     Certificate,
@@ -33,22 +34,6 @@ class Outstanding:
     task: str
     """Empty for what concerns no single task."""
     issued_at: float
-
-
-LONGEST_PAUSE_S = 60.0
-
-
-def pause_s(times: int) -> float:
-    """Seconds to wait after so many failures in a row: doubled each time, up to a minute."""
-    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
-
-
-def is_pausing(not_before: float, now: float) -> bool:
-    """
-    Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
-    since.
-    """
-    return now < not_before <= now + LONGEST_PAUSE_S
 
 
 MOST_REVIEWS = 4
@@ -321,6 +306,8 @@ class TaskState:
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0
+    work_spans: tuple[tuple[float, float], ...] = ()
+    """When each order was sent, and when it ended; 0 while it is under way."""
     first_started: float = 0.0
     ended: float = 0.0
     landed_on_host: str = ""
@@ -375,6 +362,10 @@ class TaskState:
     def enter(self, phase: Phase, at: float) -> None:
         """Enter a phase. Outside of flight it keeps only its declared globs."""
         was, self.phase, self.since, self.holder = self.phase, phase, at, ""
+        if was == "running" and self.work_spans:
+            self.work_spans = (*self.work_spans[:-1], (self.work_spans[-1][0], at))
+        if phase == "running":
+            self.work_spans = (*self.work_spans, (at, 0.0))
         if phase not in MAY_BE_REVIEWED:
             self.review.let_go()
         if phase not in IN_FLIGHT:

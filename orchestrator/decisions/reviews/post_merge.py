@@ -16,7 +16,8 @@ from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApprove
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES, is_pausing
+from forgepool.orchestrator.state.streaks import is_pausing
+from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.error_lines import error_lines

@@ -13,7 +13,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.reports.attention import Liveness, attention
-from forgepool.orchestrator.reports.costs import budget_words, find_landing_attempts
+from forgepool.orchestrator.reports.costs import budget_words, compare_forecast, find_landing_attempts
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.proof.bundle import (
     BillItem,
@@ -73,6 +73,7 @@ def collect(
         verdict=tell_verdict(kept.course, state),
         synthesis=tuple(synthesis_lines(kept.course, state)),
         synthesis_review=view_review(kept.course, state),
+        forecast=tuple(compare_forecast(state, recorded[-1].at - recorded[0].at)) if recorded else (),
         wanted=tuple(
             WantedWord(about=one.about, why=one.sentence, command=one.command)
             for one in attention(kept.course, state, Liveness(live=live, now=state.at))

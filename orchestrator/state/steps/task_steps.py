@@ -293,7 +293,7 @@ def begin_afresh(task: TaskState, at: float) -> None:
     task.interrupted, task.interrupted_base, task.interrupted_paths = None, "", ()
     task.wanted, task.reasons, task.replies = (), (), ()
     task.kept = task.reviewed = False
-    task.commit, task.detail, task.queued_at, task.first_started = "", "", 0, 0.0
+    task.commit, task.detail, task.queued_at, task.first_started, task.work_spans = "", "", 0, 0.0, ()
     task.review.forget_candidate()
     reopen(task, at)
 
