@@ -142,8 +142,8 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return _spoken(course, state, request)
         case "say":
             return [LeadSpoken(task=request.task, text=request.text, by=request.by)] if request.task else []
-        case "add":
-            return grow(course, state, _addition(request), request.drop)
+        case "add" | "budget":
+            return _change_terms(course, state, request)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `orchestrator.decisions.queue.intake` grants them.
 
@@ -152,6 +152,8 @@ def why_refused(course: PlanIndex, state: RunState, request: PersonRequest) -> s
     """Why a person's word holds no more, or why no task can be added; None where it is granted, or was before."""
     if request.do == "add" and request.key not in state.additions:
         return why_not_grow(course, state, _addition(request), request.drop)
+    if request.budget is not None and _is_too_little(course, state, request.budget):
+        return f"more of the budget of run {state.run} is spent or reserved by now than it was to be set to"
     return overtaken(state, request)
 
 
@@ -225,6 +227,20 @@ def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool
     """Tell whether a conversation is shown to a model, or will be; a task that waits for a person goes on later."""
     phase = state.tasks[task_id].phase
     return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
+
+
+def _change_terms(course: PlanIndex, state: RunState, request: PersonRequest) -> list[Event]:
+    """Return the events of a request for other tasks of the run, or for another budget than it has."""
+    if request.do == "add":
+        return grow(course, state, _addition(request), request.drop)
+    budget = request.budget
+    if budget is None or budget == course.budget(state) or _is_too_little(course, state, budget):
+        return []
+    return with_budget(course, state, budget)
+
+
+def _is_too_little(course: PlanIndex, state: RunState, budget: Budget) -> bool:
+    return next(course.ledger(state).above(budget), None) is not None
 
 
 def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Event]:

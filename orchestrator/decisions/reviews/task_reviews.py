@@ -140,7 +140,7 @@ def after_review(course: PlanIndex, state: RunState, task: TaskState, review: Re
         case "limits" if _cut_by_budget(course, state, task, review):
             question = (
                 "the part of the run's budget that its review was given was not enough; give the run's new budget, and "
-                f"it is asked again: forgepool resume {state.run} --budget-usd USD; or without: {by_hand(state, task)}"
+                f"it is asked again: forgepool budget {state.run} --usd USD; or without: {by_hand(state, task)}"
             )
             return TaskParked(task=task.id, question=question, why="budget")
         case _:
