@@ -1,5 +1,5 @@
 """
-Prints what a landing costs where the first attempt is wrong: seen in VERIFY, mended by the next attempt, or done afresh.
+Prints what a landing costs where the first attempt is wrong: seen in VERIFY, mended by the next one, or done afresh.
 
     python benchmarks/fleet/mending.py [--tasks 6] [--files 5]
 
@@ -9,8 +9,8 @@ that file alone.
 
 `seen in VERIFY` is wrong by a finding of the scans, which comes back into the conversation. The others are wrong by a
 check, which the gate runs: each first attempt comes back. A person then has one group mended
-(`forgepool retry --from-candidate`) and the other done afresh (`--fresh`), as every returned attempt was before mending,
-and every one with a finding before VERIFY saw the scans.
+(`forgepool retry --from-candidate`) and the other done afresh (`--fresh`). So was every returned attempt before there
+was mending, and every one with a finding before VERIFY saw the scans.
 
 Calls are those to the model. Dollars are by the table's prices (1 USD a million tokens of input, 0.1 cached, 1.25
 written to the cache, 5 output), of tokens as the server counts them.
@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 import find_helpers  # noqa: F401  # before any helper
-from kit import Machine, events_of, make_repository, write_plan
+from kit import Machine, make_repository, write_plan
 from models_kit import know
 from vendors.answers import Answer, Brain, Say, Seen
 from vendors.server import VendorServer
@@ -85,7 +85,13 @@ def _measure(machine: Machine, tasks: list[str]) -> None:
     mended, afresh = ([one for one in tasks if one.startswith(group)] for group in ("mended", "afresh"))
     _succeed(machine, 0, "retry", run, *mended, "--from-candidate", "--no-resume")
     _succeed(machine, 0, "retry", run, *afresh, "--fresh")
-    attempts, calls, returned, landed, usd = Counter[str](), Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    attempts, calls, returned, landed, usd = (
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+        Counter[str](),
+    )
     for event in (one.event for one in machine.journal(run)):
         match event:
             case e.OrderAnswered(task=task, result=result):

@@ -13,7 +13,15 @@ from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
-from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.schema.orders import (
+    AcpAgent,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    ReasonKind,
+    ReasonPack,
+    WorkResult,
+)
 from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 LOG_TAIL_CHARS = 6000

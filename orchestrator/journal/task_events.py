@@ -88,9 +88,7 @@ class WorkKept(Message):
 def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:
     """Return what an answer says of its attempt's files; nothing where it changed none."""
     result = answered.result
-    kept = WorkKept(
-        task=answered.task, attempt=result.attempt, withheld=result.withheld, files=len(result.paths)
-    )
+    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld, files=len(result.paths))
     if result.outcome == "candidate":
         kept = kept.model_copy(update={"what": "candidate", "commit": result.commit or ""})
     elif result.resumable:
@@ -291,7 +289,7 @@ class TaskCancelled(Message):
 
 
 BeginsFrom = Literal["", "candidate", "fresh"]
-"""A person's word on the work that the next attempt begins with: the last kept, or none. Empty leaves it to the rule."""
+"""A person's word on the work that the next attempt begins with. Empty leaves it to the rule."""
 
 
 class TaskRetried(Message):

@@ -76,9 +76,7 @@ def test_what_comes_back_twice_alike_is_begun_afresh(ground: Path, machine: Mach
     assert len(tried) == 2, "of attempts 1 and 3"
 
 
-def test_a_conflict_with_another_persons_push_is_mended(
-    ground: Path, machine: Machine, repository: Repository
-) -> None:
+def test_a_conflict_with_another_persons_push_is_mended(ground: Path, machine: Machine, repository: Repository) -> None:
     (repository.path / "t.txt").write_text("one\n")
     repository.git("add", "-A")
     repository.git("commit", "-q", "-m", "t")
@@ -108,9 +106,7 @@ def test_a_mending_attempt_that_was_killed_goes_on(
     slow = [{"attempt": 2, "pause_s": 600, "calls": [_READ]}] if dies == "worker" else []
     quick = _turns(_READ, _MEND, _FINISH)
     held = [{"attempt": 2, "pause_s": 4, "calls": [_READ]}, *quick[1:]] if dies == "orchestrator" else [*slow, *quick]
-    started = machine.start(
-        "run", _plan(ground, _scripted(ground, *held)), "--repo", repository.path, "--workers", "1"
-    )
+    started = machine.start("run", _plan(ground, _scripted(ground, *held)), "--repo", repository.path, "--workers", "1")
     machine.wait_for("message.taken", task="t", count=1)
     wait_until(lambda: len(_mended(machine)) == 2, "the second attempt")
     log = machine.home / "runs" / machine.the_run() / "logs/orders/t/2/transcript.jsonl"

@@ -27,12 +27,16 @@ def returned(attempt: int, kind: ReasonKind, *paths: str) -> e.TaskReturned:
 
 def judged(*kinds: ReasonKind, of: PlanIndex = OF, paths: tuple[str, ...] = ()) -> RunState:
     """Return a state in which each attempt made a candidate of three files that came back for this reason."""
-    rounds = ((sent("a", n), answered("a", n, paths=FILES), returned(n, kind, *paths)) for n, kind in enumerate(kinds, 1))
+    rounds = (
+        (sent("a", n), answered("a", n, paths=FILES), returned(n, kind, *paths)) for n, kind in enumerate(kinds, 1)
+    )
     return begun(of, *(event for each in rounds for event in each))
 
 
 def next_order(state: RunState, of: PlanIndex = OF) -> e.OrderSent:
-    (found,) = (one for one in decide(of, state, now=200.0, order_slots=1, draining=False) if isinstance(one, e.OrderSent))
+    (found,) = (
+        one for one in decide(of, state, now=200.0, order_slots=1, draining=False) if isinstance(one, e.OrderSent)
+    )
     return found
 
 
@@ -144,7 +148,9 @@ def test_an_order_names_the_work_where_the_hub_has_it() -> None:
     assert second.mends == first.mends
 
 
-@pytest.mark.parametrize(("unmended", "moved", "returned_at_once"), [(True, False, True), (True, True, False), (False, False, False)])
+@pytest.mark.parametrize(
+    ("unmended", "moved", "returned_at_once"), [(True, False, True), (True, True, False), (False, False, False)]
+)
 def test_the_same_candidate_on_the_same_tip_comes_back_at_once(
     unmended: bool, moved: bool, returned_at_once: bool
 ) -> None:

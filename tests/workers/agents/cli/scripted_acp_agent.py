@@ -2,8 +2,8 @@
 A scripted agent that speaks the Agent Client Protocol: a stand-in for a real one, on the package's own agent classes.
 
 It does what the words in its arguments say: `write` asks for permission and writes a file, `outside` asks for what the
-policy refuses, `mend` leaves what it mends at its next attempt, `refuse`, `die`, `hang` and `locked` end in their own ways. Copied into a repository, it is the program
-of a task.
+policy refuses, `mend` mends at its next attempt what it leaves, `refuse`, `die`, `hang` and `locked` end in their own
+ways. Copied into a repository, it is the program of a task.
 """
 
 import asyncio
