@@ -78,13 +78,14 @@ def _brain(files: int) -> Brain:
 def _measure(machine: Machine, tasks: list[str]) -> None:
     hub = make_repository(machine.folder / "hub", {"README.md": "read me\n"})
     checks = {"sound": "! grep -rq BROKEN --include=*.py ."}
-    told = [{"id": one, "files": [f"{one}/*"], "agent": "builtin", "attempts": 1} for one in tasks]
+    told = [{"id": one, "files": [f"{one}/*"], "agent": {"builtin": {}}, "attempts": 1} for one in tasks]
     plan = write_plan(machine.folder, {"name": "mending", "checks": checks, "review": "none", "tasks": told})
     _succeed(machine, 1, "run", plan, "--repo", hub.path, "--workers", "2")
     run = machine.runs()[0]
     mended, afresh = ([one for one in tasks if one.startswith(group)] for group in ("mended", "afresh"))
     _succeed(machine, 0, "retry", run, *mended, "--from-candidate", "--no-resume")
-    _succeed(machine, 0, "retry", run, *afresh, "--fresh")
+    _succeed(machine, 0, "retry", run, *afresh, "--fresh", "--no-resume")
+    _succeed(machine, 0, "resume", run)
     attempts, calls, returned, landed, usd = (
         Counter[str](),
         Counter[str](),

@@ -160,9 +160,7 @@ def order(
         references=planned.context,
         reads=planned.reads,
         priors=(*priors(course, state, planned), *earlier, *_read_by_lead(course, state, task)),
-        resumes=task.resumes,
-        carried=task.uses.get(task.attempt, Use()).carried,
-        mends=_earlier_work(state, task),
+        **_beginning(state, task),
         replies=task.replies,
         progress=course.plan.progress,
         may_ask_paths=may_ask(course, task.id),
@@ -172,9 +170,11 @@ def order(
     )
 
 
-def _earlier_work(state: RunState, task: TaskState) -> EarlierWork | None:
+def _beginning(state: RunState, task: TaskState) -> dict[str, Any]:
+    """Return the fields of an order about the earlier attempts that it goes on from."""
     found = (one for one in list_kept(state, task) if one.attempt == task.mends and one.commit and one.ref)
-    return next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+    mends = next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+    return {"resumes": task.resumes, "carried": task.uses.get(task.attempt, Use()).carried, "mends": mends}
 
 
 def _scan_terms(course: PlanIndex, state: RunState, task: TaskState) -> ScanTerms:

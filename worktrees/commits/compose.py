@@ -289,18 +289,18 @@ def _merge_trees(git: Git, ours: CommitId, theirs: CommitId) -> tuple[TreeId, tu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChange:
-    """What a commit changes of its parent, on another commit."""
+    """The change that a commit makes to its parent, on another commit."""
 
     tree: TreeId
     conflicts: tuple[str, ...] = ()
-    """The paths that conflict. Their text has git's markers, where it can."""
+    """The paths that conflict. Text has git's markers."""
     markers: tuple[bytes, ...] = ()
-    """The first and the last line of each conflict."""
+    """The beginnings of the first and of the last line of each conflict."""
 
 
 def apply_change(git: Git, tip: CommitId, commit: CommitId) -> AppliedChange:
     """
-    Merge what a commit changes of its parent onto the tip, with conflict markers where it does not merge.
+    Merge the change that a commit makes to its parent onto the tip, with conflict markers where it does not merge.
 
     Raises:
         GitFailed: git gave no answer.

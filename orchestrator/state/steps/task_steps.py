@@ -24,8 +24,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.intended = ()
     state.elsewhere.pop(task.id, None)
     task.attempt, task.base, task.result = event.attempt, event.base, None
-    task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
-    task.mends = event.mends
+    task.resumes, task.mends, task.interrupted, task.interrupted_base = event.resumes, event.mends, None, ""
     task.sent_to, task.context_share = event.host, 0.0
     if event.resumes is None:
         task.interrupted_paths = ()
@@ -266,10 +265,9 @@ def _give_up_use(task: TaskState, seen: SeenUse | None) -> None:
 def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:
     task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
-        task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
+        task.charged, task.moved, task.over, task.commit, task.begins = 0, 0, task.attempt, "", event.begins
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
         task.review.forget_candidate()
-        task.begins = event.begins
     task.replies = (*task.replies, *event.notes)
     task.detail = "tried again by hand" if event.afresh else ""
     reopen(task, at)
