@@ -13,7 +13,15 @@ from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
-from forgepool.workers.schema.orders import AcpAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.schema.orders import (
+    AcpAgent,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    ReasonKind,
+    ReasonPack,
+    WorkResult,
+)
 from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 LOG_TAIL_CHARS = 6000
@@ -51,6 +59,70 @@ def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack)
     done_by_others = reason.kind == "no_change" and bool(task.candidate)
     broken_with_others = reason.kind == "check_failed" and met is not None
     return reason.kind == "conflict" or done_by_others or broken_with_others
+
+
+_MENDABLE = ("findings", "out_of_scope", "review_failed", "rejected", "check_failed", "conflict")
+
+
+def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
+    """
+    Return the attempt whose work the next one begins with, composed on the tip; None where it begins with nothing.
+
+    It is the attempt judged last. Its candidate must be in the hub, and have come back for findings of the scans or of
+    a review, paths out of scope, a red check or a conflict. The next attempt begins afresh all the same:
+
+    - after a conflict in more than half of the candidate's files, where little is left to mend;
+    - after two attempts in a row that came back for the same kind of reason, since mending has not helped;
+    - where `why_never_mends` says why.
+
+    A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
+    """
+    if task.begins == "fresh" or why_never_mends(course, task.id):
+        return None
+    if task.begins == "candidate":
+        return find_last_work(task)
+    last = task.reasons[-1] if task.reasons else None
+    work = task.works.get(last.attempt) if last is not None else None
+    if last is None or work is None or work.what != "candidate" or work.withheld or last.kind not in _MENDABLE:
+        return None
+    conflicts_mostly = last.kind == "conflict" and 2 * len(last.paths) > work.files
+    again = len(task.reasons) > 1 and task.reasons[-2].kind == last.kind
+    return None if conflicts_mostly or again else last.attempt
+
+
+def find_last_work(task: TaskState) -> int | None:
+    """Return the newest attempt whose work, verified or not, the hub has as a commit."""
+    works = task.works.items()
+    return max((n for n, one in works if one.commit and not one.withheld and one.what != "unfinished"), default=None)
+
+
+def why_never_mends(course: PlanIndex, task_id: str) -> str:
+    """Return why no attempt at the task begins with earlier work, to be read after its name; empty where one may."""
+    planned = course.tasks[task_id]
+    if planned.answers or planned.files == () or task_id == course.lead:
+        return "changes no file"
+    match planned.agent:
+        case CommandAgent():
+            return "is done by a command, which does the same again"
+        case BuiltinAgent() as agent if agent.red_first or agent.workflow not in (None, "build"):
+            return "has phases of its own, such as a failing test, which begin with the files of the target"
+        case _:
+            return ""
+
+
+def reason_of_unmended(task: TaskState) -> ReasonPack | None:
+    """
+    Return the last reason again, where the candidate is the returned one without a change, on the tip where that was
+    judged. None where another judgement is possible, or a person asked for it.
+    """
+    result = task.result
+    if result is None or not result.unmended or not task.reasons or task.begins == "candidate":
+        return None
+    last = task.reasons[-1]
+    if last.attempt != result.mended or task.base != task.judged_on:
+        return None
+    summary = f"it left the change of attempt {last.attempt} as it was, which came back: {last.summary}"
+    return last.model_copy(update={"attempt": result.attempt, "summary": summary, "tried": _tried(task)})
 
 
 def reason_of_work(result: WorkResult, *, attempt: int) -> ReasonPack:

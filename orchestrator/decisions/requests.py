@@ -128,7 +128,12 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
-            said = {"note": request.text, "by": request.by if request.text else "", "model": request.model}
+            said = {
+                "note": request.text,
+                "by": request.by if request.text else "",
+                "model": request.model,
+                "begins": request.begins,
+            }
             retried = _together(course, state, wanted)
             return [TaskRetried(task=one, **(said if one in wanted else {})) for one in retried]
         case "context":

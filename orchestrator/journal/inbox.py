@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from forgepool.orchestrator.journal.task_events import BeginsFrom
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Task
 from forgepool.workers.schema.orders import Message
@@ -62,6 +63,8 @@ class PersonRequest(Message):
     """For `retry`: the model of their next attempts; empty leaves it as it is."""
     budget: Budget | None = None
     """For `budget`: the run's new one."""
+    begins: BeginsFrom = ""
+    """For `retry`."""
     key: str = ""
     """For `add`: a request with the same key is granted once."""
     wave: bool = False

@@ -27,6 +27,8 @@ class OrderSent(Message):
     reserved_tokens: int | None = None
     resumes: int | None = None
     """The interrupted attempt it goes on from, on the base that one had."""
+    mends: int | None = None
+    """The attempt whose work it begins with."""
     host: str = ""
     """The host that it is sent to; empty where any may take it."""
     leads: bool = False
@@ -79,12 +81,14 @@ class WorkKept(Message):
     commit: str = ""
     withheld: str = ""
     """Why the hub does not have it, and what has it."""
+    files: int = 0
+    """How many paths it changes; 0 where that is not known."""
 
 
 def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:
     """Return what an answer says of its attempt's files; nothing where it changed none."""
     result = answered.result
-    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld)
+    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld, files=len(result.paths))
     if result.outcome == "candidate":
         kept = kept.model_copy(update={"what": "candidate", "commit": result.commit or ""})
     elif result.resumable:
@@ -284,6 +288,10 @@ class TaskCancelled(Message):
     why: str = ""
 
 
+BeginsFrom = Literal["", "candidate", "fresh"]
+"""A person's word on the work that the next attempt begins with. Empty leaves it to the rule."""
+
+
 class TaskRetried(Message):
     """
     A person asked for a retry. Beside `task.replied` it is the only way out of a terminal state, and a landed task has
@@ -300,6 +308,7 @@ class TaskRetried(Message):
     """The person's name, where there is a note."""
     model: str = ""
     """The model of its next attempts; empty leaves it as it is."""
+    begins: BeginsFrom = ""
 
     @property
     def notes(self) -> tuple[Reply, ...]:

@@ -172,7 +172,8 @@ def _of_task(event: e.Event) -> str | None:
     match event:
         case e.OrderSent():
             on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
-            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
+            mends = "" if event.mends is None else f", mending attempt {event.mends}"
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}{mends}"
         case e.OrderAnswered() | e.WorkKept():
             return _answered(event)
         case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
@@ -333,7 +334,9 @@ def _answered(event: e.OrderAnswered | e.WorkKept) -> str | None:
         return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
     result = event.result
     if result.outcome == "candidate":
-        return f"{event.task}: candidate {(result.commit or '')[:12]}, {count_of(len(result.paths), 'file')} changed"
+        lost = f"; {result.detail}" if result.detail else ""
+        files = count_of(len(result.paths), "file")
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {files} changed{lost}"
     if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
         return f"{event.task}: waits: {result.detail}"
     if result.outcome == "infrastructure" and result.not_before is not None:

@@ -313,7 +313,8 @@ def _proof(task: TaskState, public: bool) -> str:
 
 
 def _attempts(task: TaskState) -> str:
-    return f", attempt {task.attempt}" if task.attempt > 1 else ""
+    mended = f", which mended attempt {task.result.mended}" if task.result and task.result.mended else ""
+    return f", attempt {task.attempt}{mended}" if task.attempt > 1 else ""
 
 
 def _history(task: TaskState) -> Iterator[str]:

@@ -56,6 +56,8 @@ class TaskStanding:
     """The files that its attempts have left, until it has landed."""
     context: float | None = None
     """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
+    mends: int | None = None
+    """The attempt whose work its last one began with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +198,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
         kept=tuple(list_kept(waits.state, task)),
+        mends=task.mends,
         context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
 

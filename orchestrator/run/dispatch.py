@@ -17,6 +17,7 @@ from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import landing_message
+from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
 from forgepool.supervisor.entry import check, land, review
@@ -34,7 +35,7 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms
-from forgepool.workers.schema.reports import LeadReply, Prior
+from forgepool.workers.schema.reports import EarlierWork, LeadReply, Prior
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 
 _SUMMARY_CHARACTERS = 4_000
@@ -159,8 +160,7 @@ def order(
         references=planned.context,
         reads=planned.reads,
         priors=(*priors(course, state, planned), *earlier, *_read_by_lead(course, state, task)),
-        resumes=task.resumes,
-        carried=task.uses.get(task.attempt, Use()).carried,
+        **_beginning(state, task),
         replies=task.replies,
         progress=course.plan.progress,
         may_ask_paths=may_ask(course, task.id),
@@ -168,6 +168,13 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _beginning(state: RunState, task: TaskState) -> dict[str, Any]:
+    """Return the fields of an order about the earlier attempts that it goes on from."""
+    found = (one for one in list_kept(state, task) if one.attempt == task.mends and one.commit and one.ref)
+    mends = next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+    return {"resumes": task.resumes, "carried": task.uses.get(task.attempt, Use()).carried, "mends": mends}
 
 
 def _scan_terms(course: PlanIndex, state: RunState, task: TaskState) -> ScanTerms:

@@ -258,9 +258,9 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.BudgetAwaited():
             budget_steps.await_budget(state.step(event.task, "answered"), event, at)
         case e.TaskReturned():
-            task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.return_task(state, state.step(event.task, *_MAY_BE_RETURNED), event, at)
         case e.TaskFailed():
-            task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
+            task_steps.fail_task(state, state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
         case e.SurveyFound():
@@ -305,7 +305,7 @@ def _apply_word_of_a_person(
         case e.TaskApproved():
             task_steps.approve_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
         case e.TaskRejected():
-            task_steps.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            task_steps.reject_task(state, state.step(event.task, *_MAY_BE_APPROVED), event, at)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
     if had_ended and not state.finished:
         state.note_reopening()

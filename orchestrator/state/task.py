@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.journal.events import ParkedFor, WorkKept
 from forgepool.orchestrator.journal.queue_events import GateAnswer
+from forgepool.orchestrator.journal.task_events import BeginsFrom
 from forgepool.orchestrator.plan.budget import MoneyAsk, Use, give_up_use
 from forgepool.orchestrator.state.streaks import pause_s
 from forgepool.supervisor.messages.answers import (
@@ -194,18 +196,6 @@ class IllegalStep(Exception):
     """An event that cannot happen to this task now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A running attempt's request for paths beyond those it holds, and the answer."""
-
-    number: int
-    paths: tuple[str, ...]
-    at: float
-    verdict: Literal["granted", "queued", "refused"] | None = None
-    """None for no longer than one turn of the loop."""
-    why: str = ""
-
-
 @dataclass(slots=True, kw_only=True)
 class TaskState:
     """One task as the events so far have left it."""
@@ -237,6 +227,12 @@ class TaskState:
     base: str = ""
     resumes: int | None = None
     """The attempt from which the order under way goes on."""
+    mends: int | None = None
+    """The attempt whose work the last order began with."""
+    begins: BeginsFrom = ""
+    """A person's word on what it begins with, until its next attempt is judged."""
+    judged_on: str = ""
+    """The target's tip when its last attempt came back."""
     interrupted: int | None = None
     """The attempt that the next order may go on from, on the base that one had."""
     interrupted_base: str = ""

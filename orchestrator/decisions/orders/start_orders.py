@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
 from forgepool.orchestrator.decisions.orders.purse import Purse, find_resumable_attempt, hold_back_for_money
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import find_mended_attempt
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
@@ -233,5 +234,7 @@ def _order(
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         resumes=resumes,
+        # One that goes on began with that work already; without its checkpoint it begins with it again.
+        mends=find_mended_attempt(course, task) if resumes is None else task.mends,
         leads=task.id == course.lead,
     )

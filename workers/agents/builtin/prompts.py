@@ -230,6 +230,7 @@ def _card(
     references = _references(order, skill, workspace)
     return task_card(
         order,
+        mending=workspace.mending,
         conventions=conventions(git, base),
         priors=(*since, *write_priors([prior for prior in order.priors if not prior.surveyed], tmp, git)),
         context=write_references(git, base, references),
