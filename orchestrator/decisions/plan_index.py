@@ -66,16 +66,24 @@ class PlanIndex:
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
     models: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """By task, the model that a person has chosen since."""
+    rungs: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """By task, the place, from 1, of its model in its ladder, where that may not be the first."""
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
         Return the index with the tasks that were added to the run, without those dropped, and with the models that a
-        person has chosen; itself if it is so.
+        person has chosen, or their ladders have; itself if it is so.
         """
-        if self.added == state.added and self.dropped == state.dropped and self.models == state.models:
+        same = self.added == state.added and self.dropped == state.dropped
+        if same and self.models == state.models and self.rungs == state.rungs:
             return self
-        plan = choose_models(grow_plan(self.plan, state.added, state.dropped), state.models)
-        return replace(self, plan=plan, added=state.added, dropped=state.dropped, models=state.models)
+        grown = self.plan if same else grow_plan(self.plan, state.added, state.dropped)
+        plan, models, rungs = choose_models(grown, state.models, state.rungs), state.models, state.rungs
+        index = replace(self, plan=plan, added=state.added, dropped=state.dropped, models=models, rungs=rungs)
+        if same and "graph" in self.__dict__:
+            # It knows no models, and tasks climb often: the frontier is kept with it.
+            index.__dict__["graph"] = self.graph
+        return index
 
     @cached_property
     def tasks(self) -> dict[str, Task]:

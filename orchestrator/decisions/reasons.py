@@ -36,11 +36,17 @@ MOST_MOVES = 4
 
 
 def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
-    """Returned while attempts are left, counting the one that just failed; else failed."""
+    """
+    Returned while attempts are left, counting the one that just failed; else failed.
+
+    Each attempt that counts takes the next model of the task's ladder. One that infrastructure, an account's limit or
+    others' landings undid does not count, and is repeated with the same model.
+    """
     if _met_another_landing(course, task, reason):
         return TaskReturned(task=task.id, reason=reason, free=True)
-    if task.charged + 1 < course.tasks[task.id].attempts:
-        return TaskReturned(task=task.id, reason=reason)
+    planned = course.tasks[task.id]
+    if task.charged + 1 < planned.attempts:
+        return TaskReturned(task=task.id, reason=reason, rung=min(task.charged + 2, len(planned.ladder)))
     return TaskFailed(task=task.id, reason=reason)
 
 

@@ -21,6 +21,7 @@ from forgepool.orchestrator.journal.events import (
     TaskRejected,
     TaskReplied,
     TaskRetried,
+    TaskReturned,
     TasksAdded,
     TasksDropped,
 )
@@ -50,8 +51,9 @@ def reject(course: PlanIndex, state: RunState, task_id: str, *, by: str, why: st
         return []
     task = state.tasks[task_id]
     reason = reason_of_rejection(task, by=by, why=why)
-    again = again_or_stop(course, task, reason).kind == "task.returned"
-    return [TaskRejected(task=task_id, by=by, reason=reason, again=again)]
+    after = again_or_stop(course, task, reason)
+    rung = after.rung if isinstance(after, TaskReturned) else 0
+    return [TaskRejected(task=task_id, by=by, reason=reason, again=isinstance(after, TaskReturned), rung=rung)]
 
 
 def why_not_approve(course: PlanIndex, state: RunState, task_id: str) -> str | None:

@@ -186,6 +186,8 @@ class TaskReturned(Message):
     reason: ReasonPack
     free: bool = False
     """It costs no attempt: others landed meanwhile, and what a command makes of the new tip may differ."""
+    rung: int = Field(default=0, exclude_if=lambda rung: not rung)
+    """The place, from 1, of its next model in its ladder; 0 leaves the model as it is."""
 
 
 class TaskFailed(Message):
@@ -342,6 +344,8 @@ class TaskRejected(Message):
     reason: ReasonPack
     again: bool
     """True if it has an attempt left; otherwise it has failed."""
+    rung: int = Field(default=0, exclude_if=lambda rung: not rung)
+    """As when a task is returned."""
 
 
 class CandidateRestored(Message):

@@ -5,14 +5,17 @@ Each attempt counts its own usage; a lost one counts what the hub knows of it. A
 not as zero.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import PlainSerializer
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
@@ -105,6 +108,38 @@ class LedgerTotals:
     @classmethod
     def of(cls, ledger: BudgetLedger) -> "LedgerTotals":
         return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
+
+
+def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> Iterator[str]:
+    """Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since."""
+    landed: tuple[str, ...] = ()
+    at: dict[str, int] = {}
+    made: defaultdict[int, list[tuple[TaskState, int]]] = defaultdict(list)
+    red: set[str] = set()
+    for one in recorded:
+        match one.event:
+            case e.OrderSent(task=name, attempt=attempt) if name in course.tasks and course.tasks[name].ladder:
+                if course.lead != name and name not in course.models:
+                    made[at.get(name, 1)].append((state.tasks[name], attempt))
+            case e.TaskReturned(task=name, rung=rung) | e.TaskRejected(task=name, rung=rung) if rung:
+                at[name] = rung
+            case e.TaskRetried(task=name, afresh=True):
+                at.pop(name, None)
+            case e.WaveSent(tasks=tasks):
+                landed = tasks
+            case e.WaveAnswered(result=result) if result.verdict not in ("green", "infrastructure"):
+                red.update(landed)
+            case _:
+                pass
+    for rung, attempts in sorted(made.items()):
+        uses = [task.uses[number] for task, number in attempts if number in task.uses]
+        ended = [task.id for task, number in attempts if task.phase == "landed" and task.made_by == number]
+        cost = bill(uses)
+        models = f" ({', '.join(cost.models)})" if cost.models else ""
+        doubted = len(red.intersection(ended))
+        since = f" ({doubted} before a post-merge check that was red)" if doubted else ""
+        counts = f"attempts: {len(attempts)}, landed: {len(ended)}{since}"
+        yield f"model {rung} of its ladder{models}: {counts}, {cost_words(cost)}"
 
 
 ReportedLedger = Annotated[BudgetLedger, PlainSerializer(LedgerTotals.of, return_type=LedgerTotals)]

@@ -295,7 +295,8 @@ def _ended(event: e.Event) -> str | None:
     match event:
         case e.TaskReturned():
             free = "; retrying on the new tip (attempt not counted)" if event.free else ""
-            return f"{event.task}: returned: {event.reason.summary}{free}"
+            climbs = f"; the next attempt is by model {event.rung} of its ladder" if event.rung else ""
+            return f"{event.task}: returned: {event.reason.summary}{free}{climbs}"
         case e.TaskFailed():
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere() | e.SurveyFound():

@@ -17,7 +17,15 @@ from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.attention import Liveness, attention
-from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words, compare_forecast
+from forgepool.orchestrator.reports.costs import (
+    bill,
+    bill_waste,
+    bill_words,
+    budget_words,
+    compare_forecast,
+    describe_ladders,
+    usd_words,
+)
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
@@ -282,6 +290,10 @@ def _bill(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Itera
     of_waves = bill(state.wave_review.review.uses.values())
     if of_waves.counts:
         yield f"  - of that, by integration reviews: {bill_words(of_waves)}"
+    landed = len(state.in_phase("landed"))
+    if landed and whole.cost_usd:
+        yield f"- for each landed task: {usd_words(whole.cost_usd / landed)} USD"
+    yield from (f"- {line}" for line in describe_ladders(kept.course, state, recorded))
     if whole.unpriced_attempts:
         known = f"{count_of(whole.unpriced_attempts, 'attempt')} by models without a known price"
         yield f"- {known}: each counts against a USD budget with its full reservation"

@@ -13,6 +13,7 @@ from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
+from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of
 from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
@@ -265,7 +266,7 @@ def review_request(
         whole=synthesis is not None,
         synthesis=synthesis,
         reviewed=True,
-        policy=course.review_policy,
+        policy=review_policy_of(course, task),
         title=planned.title,
         description=planned.description,
         acceptance=planned.acceptance,

@@ -18,12 +18,13 @@ from forgepool.orchestrator.journal.events import (
     OrderAnswered,
     PlanRevised,
     TaskRetried,
+    TaskReturned,
     TasksAdded,
     TasksDropped,
 )
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read, read_kinds
-from forgepool.orchestrator.plan.addition import grow_plan
-from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
+from forgepool.orchestrator.plan.addition import grow_plan, list_rungs
+from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest, read_expanded
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
@@ -258,16 +259,18 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
     timed = all(task.duration_s is not None for task in plan.tasks)
     for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
-            kinds = _kinds_of_work(run)
+            works = _read_works(run)
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
-                    if event.result.spent.tokens and event.task in kinds:
-                        used[kinds[event.task]].append(event.result.spent)
+                    if event.result.spent.tokens and event.task in works:
+                        used[describe_work(works[event.task])].append(event.result.spent)
                 elif isinstance(event, TaskRetried) and event.model:
                     # From here on another model than the plan's does it.
-                    kinds.pop(event.task, None)
+                    works.pop(event.task, None)
+                elif isinstance(event, TaskReturned) and event.rung and event.task in works:
+                    works[event.task] = list_rungs(works[event.task])[event.rung - 1]
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
@@ -283,14 +286,10 @@ def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:
     return [run for run in alike if _plan_name(run) == plan.name][-_RUNS_LOOKED_AT:]
 
 
-def _kinds_of_work(run: Path) -> dict[str, str]:
-    """Return the kind of work of each task of a run's first plan; none for a plan that cannot be read."""
+def _read_works(run: Path) -> dict[str, Task]:
+    """Return the tasks of a run's first plan but for a lead; none for a plan that cannot be read."""
     try:
-        return {
-            task.id: describe_work(task)
-            for task in read_expanded((run / "plan.json").read_text()).tasks
-            if task.leads is None
-        }
+        return {task.id: task for task in read_expanded((run / "plan.json").read_text()).tasks if task.leads is None}
     except (OSError, ValueError, DocumentWrong):
         return {}
 

@@ -135,6 +135,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     state.plan_digest, state.assets = event.plan_digest, event.assets
     unchanged = set(event.tasks).difference(event.afresh)
     state.models = {one: model for one, model in state.models.items() if one in unchanged}
+    state.rungs = {one: rung for one, rung in state.rungs.items() if one in unchanged}
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
         state.note_reopening()
@@ -259,6 +260,7 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
             budget_steps.await_budget(state.step(event.task, "answered"), event, at)
         case e.TaskReturned():
             task_steps.return_task(state, state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            state.climb(event.task, event.rung)
         case e.TaskFailed():
             task_steps.fail_task(state, state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
@@ -298,6 +300,8 @@ def _apply_word_of_a_person(
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
             if event.model:
                 state.models = state.models | {event.task: event.model}
+            if event.afresh and event.task in state.rungs:
+                state.climb(event.task, 1)
             for kind in list(state.streaks):
                 state.end_streak(kind)
         case e.TaskReplied():
@@ -306,6 +310,7 @@ def _apply_word_of_a_person(
             task_steps.approve_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
         case e.TaskRejected():
             task_steps.reject_task(state, state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            state.climb(event.task, event.rung)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
     if had_ended and not state.finished:
         state.note_reopening()

@@ -84,6 +84,8 @@ class RunState:
     """Tasks of the plan's file or added ones that were dropped before they began."""
     models: dict[str, str] = field(default_factory=dict)
     """By task, the model that a person has chosen for its next attempts, in place of the plan's."""
+    rungs: dict[str, int] = field(default_factory=dict)
+    """By task, the place, from 1, of its model in its ladder, once it has had more than one attempt."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
     lead: LeadState = field(default_factory=LeadState)
@@ -164,6 +166,11 @@ class RunState:
         self.tasks[task_id] = task
         self.phases.add(task)
         return task
+
+    def climb(self, task: str, rung: int) -> None:
+        """Note the place of the task's next model in its ladder; 0 leaves it."""
+        if rung:
+            self.rungs = self.rungs | {task: rung}
 
     def take_survey(self, task: TaskState, event: e.SurveyFound, at: float) -> None:
         """Take an earlier run's survey: as this run's, or as what this run's corrects."""

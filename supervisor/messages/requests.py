@@ -120,6 +120,9 @@ class CheckRequest(TrainRequest):
     """Look for that landing among all; without it, only where the failure points to one. Others wait for the slot."""
 
 
+MOST_REVIEWERS = 5
+
+
 class ReviewPolicy(Message):
     """The reviewers and the form of a review, as the plan has them."""
 
@@ -127,7 +130,7 @@ class ReviewPolicy(Message):
     """Models of the reviewing host's table, in this order; none of them: its route `review`."""
     script: str | None = None
     """The YAML text of a scripted reviewer, which takes the place of models; of several, one after `---`."""
-    reviewers: int = Field(default=1, ge=1, le=5)
+    reviewers: int = Field(default=1, ge=1, le=MOST_REVIEWERS)
     """More than one review independently, then debate; each of another family."""
     lenses: tuple[str, ...] = Field(default=(), exclude_if=lambda lenses: not lenses)
     """Skills that say what to look for, dealt out among the reviewers in turn."""

@@ -20,6 +20,7 @@ from forgepool.orchestrator.plan.budget import (
     left_of,
 )
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.steps.task_steps import stands
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent
 
@@ -41,7 +42,7 @@ def expect_use(course: PlanIndex, state: RunState) -> Expected:
     # The result of a task that another model goes on with is that of the model before. A lead is like no other task.
     for name in course.paid.difference(state.models, {course.lead}):
         task = state.tasks[name]
-        use = task.uses.get(task.made_by)
+        use = None if task.id in state.rungs and not stands(task) else task.uses.get(task.made_by)
         if use is not None and use.whole is not None and task.result is not None and task.result.outcome in _FINISHED:
             found[describe_work(course.tasks[name])].append(use.whole)
     return {kind: _percentile(uses) for kind, uses in found.items()}

@@ -15,6 +15,7 @@ from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_shar
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TaskState
 from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import MOST_REVIEWERS, ReviewPolicy
 from forgepool.workers.schema.orders import Limits
 
 
@@ -41,7 +42,7 @@ def next_reviews(
         reserved = Reservation()
         if needs_money(course):
             least = _least_to_review(course, state, task)
-            found = ledger.reserve(limits(course), useful=min(free, len(able)), last=last, least=least)
+            found = ledger.reserve(limits(course, task), useful=min(free, len(able)), last=last, least=least)
             if found is None:
                 break
             reserved, ledger, last = found, ledger.with_reserved(found), False
@@ -53,9 +54,20 @@ def needs_money(course: PlanIndex) -> bool:
     return course.review_policy.script is None
 
 
-def limits(course: PlanIndex) -> Limits:
-    """Return the limits of a whole review. Its policy limits one conversation; each reviewer and the judge have one."""
-    policy = course.review_policy
+def review_policy_of(course: PlanIndex, task: TaskState) -> ReviewPolicy:
+    """Return the plan's policy, with one more family of reviewers for each model of the ladder before the task's."""
+    own, more = course.review_policy, course.rungs.get(task.id, 1) - 1
+    if more < 1 or own.script is not None or task.id in course.models:
+        return own
+    return own.model_copy(update={"reviewers": min(own.reviewers + more, MOST_REVIEWERS)})
+
+
+def limits(course: PlanIndex, task: TaskState | None = None) -> Limits:
+    """
+    Return the limits of a whole review, of a task or as the plan has it. Its policy limits one conversation; each
+    reviewer and the judge have one.
+    """
+    policy = course.review_policy if task is None else review_policy_of(course, task)
     conversations = policy.reviewers + (policy.reviewers > 1)
     one = policy.limits
     return one.model_copy(
@@ -72,7 +84,7 @@ def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskPar
         return []
     ledger, parked = course.ledger_for(state), []
     for task in state.in_phase("reviewing"):
-        kind = ledger.find_used_up(limits(course), least=_least_to_review(course, state, task))
+        kind = ledger.find_used_up(limits(course, task), least=_least_to_review(course, state, task))
         if kind is not None:
             question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
             parked.append(TaskParked(task=task.id, question=question + by_hand(state, task), why="budget"))
@@ -96,7 +108,7 @@ def can_pay_review(course: PlanIndex, state: RunState, task: TaskState) -> bool:
     if not needs_money(course):
         return True
     least = _least_to_review(course, state, task)
-    return course.ledger_for(state).find_used_up(limits(course), least=least) is None
+    return course.ledger_for(state).find_used_up(limits(course, task), least=least) is None
 
 
 def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
@@ -192,7 +204,7 @@ def _review(state: RunState, task: TaskState, now: float, reserved: Reservation)
 
 def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> bool:
     """Tell whether the run's budget cut it short, and not a limit of the review's own."""
-    own, use = limits(course), task.review.uses.get(task.review.sent)
+    own, use = limits(course, task), task.review.uses.get(task.review.sent)
     if use is None or not course.budget(state).capped or not needs_money(course):
         return False
     timed = review.seconds >= own.wall_s or (own.turns is not None and review.spent.turns >= own.turns)
