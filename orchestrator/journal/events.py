@@ -52,6 +52,7 @@ from forgepool.orchestrator.journal.run_events import (
     LandingAnswered,
     LandingIntended,
     MessagesRefused,
+    ModelsShut,
     PartRestarted,
     PlanRevised,
     RunEnded,
@@ -141,6 +142,7 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "ModelsShut",
     "MoneyAsked",
     "MoneyGranted",
     "MoneyQueued",
@@ -202,6 +204,7 @@ RunEvent = (
     | HostsLacking
     | HostSuspended
     | MessagesRefused
+    | ModelsShut
     | PartRestarted
     | PlanRevised
     | RunEnded
