@@ -43,7 +43,7 @@ from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.schema.settings import Settings
 
 WINDOW_S = 5.0
-REQUESTS, INPUT, OUTPUT = 80, 30_000, 12_000
+REQUESTS, INPUT, OUTPUT = 40, 12_000, 6_000
 """The limits of a window; the input is the one that is met."""
 CHARACTERS = 2_000, 3_000
 """A request's least and most; four to a token."""

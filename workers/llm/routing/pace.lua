@@ -68,7 +68,8 @@ end
 -- The bucket holds this much more, at most as much as its limit.
 local function fill(model, unit, amount)
   local bucket = model.buckets[unit]
-  if bucket then bucket.level = math.min(bucket.limit, bucket.level + amount) end
+  if not bucket then return end
+  bucket.level, bucket.taken = math.min(bucket.limit, bucket.level + amount), bucket.taken - amount
 end
 
 local function fill_all(model, input, output)
@@ -180,7 +181,10 @@ local function ask(state)
   for run, had in pairs(state.runs) do
     if had < state.reached then state.runs[run] = nil end
   end
-  state.flying[call.id] = {run = call.run, model = call.model, input = waiter.input, output = waiter.output, at = now}
+  local flight = {run = call.run, model = call.model, input = waiter.input, output = waiter.output, at = now}
+  flight.taken = {}
+  for unit, bucket in pairs(model.buckets) do flight.taken[unit] = bucket.taken end
+  state.flying[call.id] = flight
   return {0, 0}
 end
 
@@ -201,23 +205,39 @@ local function learn_window(bucket, told)
   bucket.guess, bucket.used = window, used
 end
 
--- A vendor's answer tells its limits. What the calls in flight take is not in what it tells, so the lower level holds.
+-- What the calls that the vendor may not have seen yet will take of a bucket.
+local function unseen(state, unit)
+  local sum = 0
+  for id, flight in pairs(state.flying) do
+    if flight.model == call.model and id ~= call.id and not flight.heard then
+      sum = sum + needs_of(flight.input, flight.output)[unit]
+    end
+  end
+  return sum
+end
+
+-- A vendor's answer tells its limits as they were when the call reached it. Since then, other calls have taken of them,
+-- and they were refilled.
 local function hear(state)
-  local model = model_of(state, call.model)
+  local model, flight = model_of(state, call.model), state.flying[call.id]
   model.heard = true
+  if flight then flight.heard = true end
   for unit, told in pairs(call.limits) do
-    local bucket = model.buckets[unit]
+    local bucket, later = model.buckets[unit], unseen(state, unit)
     if not bucket then
-      bucket = {limit = told.limit, level = told.remaining, window = MINUTE, at = now}
-      for id, flight in pairs(state.flying) do
-        if flight.model == call.model and id ~= call.id then
-          bucket.level = bucket.level - needs_of(flight.input, flight.output)[unit]
-        end
-      end
+      bucket = {limit = told.limit, level = told.remaining - later, window = MINUTE, at = now, taken = 0}
       model.buckets[unit] = bucket
     end
     learn_window(bucket, told)
-    bucket.limit, bucket.level = told.limit, math.min(bucket.level, told.remaining)
+    bucket.limit = told.limit
+    local since = flight and flight.taken[unit] and bucket.taken - flight.taken[unit]
+    if since then
+      local refill = told.limit * (now - flight.at) / bucket.window
+      local most = math.min(told.limit, told.remaining + refill) - since
+      bucket.level = math.max(told.remaining - since - later, math.min(bucket.level, most))
+    else
+      bucket.level = math.min(bucket.level, told.remaining)
+    end
   end
 end
 
