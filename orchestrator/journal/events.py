@@ -52,6 +52,7 @@ from forgepool.orchestrator.journal.run_events import (
     LandingAnswered,
     LandingIntended,
     MessagesRefused,
+    ModelsShut,
     PartRestarted,
     PlanRevised,
     RunEnded,
@@ -142,6 +143,7 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "ModelsShut",
     "MoneyAsked",
     "MoneyGranted",
     "MoneyQueued",
@@ -204,6 +206,7 @@ RunEvent = (
     | HostsLacking
     | HostSuspended
     | MessagesRefused
+    | ModelsShut
     | PartRestarted
     | PlanRevised
     | RunEnded

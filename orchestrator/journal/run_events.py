@@ -155,6 +155,16 @@ class HostsLacking(Message):
     """By task, the missing things in words; the first task alone of those that lack the same."""
 
 
+class ModelsShut(Message):
+    """Waiting tasks none of whose models may be asked for a while; none once they may be asked again."""
+
+    kind: Literal["models.shut"] = "models.shut"
+    tasks: dict[str, float]
+    """By task, until when, in Unix seconds; the first task alone of those that ask the same models."""
+    at: float
+    """Unix seconds."""
+
+
 class TasksHeld(Message):
     """Waiting tasks for whose paths other runs have tasks in flight; none once the paths are free again."""
 

@@ -43,6 +43,7 @@ from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
+from forgepool.orchestrator.run.fleet import AccountWatch
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
 from forgepool.orchestrator.run.recovery import find_already_there
@@ -322,6 +323,7 @@ def _go(
                 listener=listener,
                 copy=copy,
                 weight=kept.options.weight,
+                accounts=AccountWatch(client=link.client, models_file=settings.models_file),
             )
             ending = _run(loop, resumed=bool(earlier))
         if ending == "ended":

@@ -1,6 +1,5 @@
 """Events as sentences for people: `run` prints them line by line, and `events` prints them afterwards."""
 
-import time
 from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.lead.results import describe_lead
@@ -9,7 +8,7 @@ from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import describe_money, describe_terms
-from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
+from forgepool.orchestrator.reports.host_text import clock, describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
@@ -131,12 +130,6 @@ def _reviewed_as_whole(result: Review) -> str:
 def answer_with(run: str, task: str) -> str:
     """Return the command that answers a task's question."""
     return f"answer with: forgepool answer {run} {task} TEXT"
-
-
-def clock(at: float, now: float) -> str:
-    """Return the time of day, with its date unless it is within twelve hours."""
-    near = abs(at - now) < 12 * 3600
-    return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _revision(event: e.PlanRevised) -> str:

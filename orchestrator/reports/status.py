@@ -6,6 +6,7 @@ from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
+from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
@@ -14,7 +15,8 @@ from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
-from forgepool.orchestrator.reports.event_text import answer_with, clock
+from forgepool.orchestrator.reports.event_text import answer_with
+from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.kept import KeptStanding, list_kept
 from forgepool.orchestrator.state.run import RunState, branch_of
@@ -288,7 +290,8 @@ class Waits:
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
-        if find_lack(self._course, self.state, task) or task.id in self._held_elsewhere:
+        shut = find_shut_until(self._course, self.state, task) > self.state.at
+        if shut or find_lack(self._course, self.state, task) or task.id in self._held_elsewhere:
             return "pending"
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
@@ -336,8 +339,8 @@ class Waits:
     def _pending(self, task: TaskState) -> str:
         if task.restorable:
             return f"{task.detail}; waits for its lock"
-        if task.limit_until > self.state.at:
-            return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
+        if (until := max(task.limit_until, find_shut_until(self._course, self.state, task))) > self.state.at:
+            return f"waits until {clock(until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
         waiting = self._why(task)

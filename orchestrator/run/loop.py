@@ -35,6 +35,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.surveys import keep_survey
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
+    AccountWatch,
     find_reviewers,
     list_gate_hosts,
 )
@@ -73,6 +74,8 @@ class Loop(Sender):
     """How long a turn waits for an answer."""
     weight: int = 1
     """The run's part of the order slots, relative to the other runs on its Redis."""
+    accounts: AccountWatch | None = None
+    """None where no order waits for the limits of models."""
     _announced: float = 0.0
     _keeping_until: float = 0.0
     """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
@@ -266,6 +269,8 @@ class Loop(Sender):
         all_slots = sum(host.slots for host in hosts)
         order_slots = share_of_slots(all_slots, self.state.run, self.weight, others)
         elsewhere = find_paths_elsewhere(self.state, others)
+        watch = self.accounts
+        limits = None if watch is None else watch.look(self.course.plan, self.link.workers(), self.clock())
         decided: list[Event] = []
         with self._one_commit():
             for _ in range(_MOST_ROUNDS):
@@ -280,6 +285,7 @@ class Loop(Sender):
                     hosts=hosts,
                     gate_hosts=gate_hosts,
                     elsewhere=elsewhere,
+                    limits=limits,
                 )
                 if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break

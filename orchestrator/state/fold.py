@@ -97,7 +97,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.halted_by_infrastructure = state.halted_by_review = False
     state.streaks.clear()
     state.hosts.clear()
-    state.lacking, state.elsewhere = {}, {}
+    state.lacking, state.elsewhere, state.shut_models = {}, {}, {}
     for task in state.tasks.values():
         task.unfit = {}
         if task.phase == "reported":
@@ -199,6 +199,8 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.halt(event)
         case e.HostsLacking():
             state.lacking, state.lacking_since = event.tasks, at
+        case e.ModelsShut():
+            state.shut_models = event.tasks
         case e.TasksHeld():
             state.note_held(event.tasks, at)
         case e.HostSuspended():

@@ -141,6 +141,8 @@ class RunState:
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By task that no present host can do, what is missing; the first task alone of those that lack the same."""
     lacking_since: float = 0.0
+    shut_models: dict[str, float] = field(default_factory=dict)
+    """By task none of whose models may be asked, until when; the first task alone of those that ask the same."""
     elsewhere: dict[str, HeldTask] = field(default_factory=dict)
     """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False

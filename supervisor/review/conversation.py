@@ -138,12 +138,12 @@ class ReviewConversation:
         return reading_tools(ending=(verdict_tool(VerdictForm, self._take),))
 
     def _talk(self, tools: tuple[Tool, ...]) -> Talk:
-        began, wall_s = time.monotonic(), self.meter.limits.wall_s
-        place = replace(
-            self.site.workplace,
-            stop=lambda: self.site.stop() or time.monotonic() - began >= wall_s,
-            left_s=lambda: began + wall_s - time.monotonic(),
-        )
+        ends_at = time.monotonic() + self.meter.limits.wall_s - self.meter.waited_s
+
+        def left_s() -> float:
+            return ends_at + self.meter.waited_s - time.monotonic()
+
+        place = replace(self.site.workplace, stop=lambda: self.site.stop() or left_s() <= 0, left_s=left_s)
         brief = ConversationBrief(phase="review", system=self._system(), tools=tools, price=self.seat.price)
         return Talk(
             provider=self.seat.provider,

@@ -136,7 +136,9 @@ def _other_models(
     capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     names = [] if request.policy.by else [name for name in table.models if table.models[name].family in authors]
     rest = (
-        open_models(table, task_type=ROUTE, phase="review", model=name, capped=capped, settings=settings)
+        open_models(
+            table, task_type=ROUTE, phase="review", model=name, capped=capped, run=request.run, settings=settings
+        )
         for name in names
     )
     found = (*asked, *(one for chain in rest for one in chain.contenders[:1]))
@@ -154,11 +156,13 @@ def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Mode
     """The models that the plan names, in its order, and no others; else those of the route."""
     capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     named = [
-        open_models(table, task_type=ROUTE, phase="review", model=model, capped=capped, settings=settings)
+        open_models(
+            table, task_type=ROUTE, phase="review", model=model, capped=capped, run=request.run, settings=settings
+        )
         for model in request.policy.by
     ]
     if not named:
-        return open_models(table, task_type=ROUTE, phase="review", capped=capped, settings=settings)
+        return open_models(table, task_type=ROUTE, phase="review", capped=capped, run=request.run, settings=settings)
     contenders = [
         one
         for model, chain in zip(request.policy.by, named, strict=True)

@@ -23,7 +23,8 @@ reasoning are echoed unchanged, and only to the model that gave it. A bad reques
 what only some servers demand (roles that alternate), for the real CLIs.
 
 Every valid request is kept in `seen`. Usage comes from simulated prompt caches over the bytes that were sent
-(`caches.py`). Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
+(`caches.py`). `limited` of `limits.py` puts token buckets before a brain, with the vendors' headers and their 429.
+Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
@@ -205,10 +206,11 @@ class _Asked(BaseHTTPRequestHandler):
     def _say(self, seen: Seen, words: ModuleType, say: Say) -> None:
         self.server.vendor.closing.wait(say.pause_s)
         if seen.body.get("stream"):
-            self._stream(self._pieces(seen, words, say))
+            self._stream(self._pieces(seen, words, say), say.headers)
             self._end()
         else:
-            self._json(200, words.whole(seen.model, str(seen.number), say, self._tokens(seen, say)))
+            whole = words.whole(seen.model, str(seen.number), say, self._tokens(seen, say))
+            self._json(200, whole, dict(say.headers))
 
     def _pieces(self, seen: Seen, words: ModuleType, say: Say) -> list[Piece]:
         pieces: Iterator[Piece] = words.stream(seen.model, str(seen.number), say, self._tokens(seen, say))
@@ -251,8 +253,10 @@ class _Asked(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _stream(self, pieces: list[Piece]) -> None:
+    def _stream(self, pieces: list[Piece], headers: Mapping[str, str] | None = None) -> None:
         self.send_response(200)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.send_header("x-request-id", "req_1")

@@ -12,6 +12,7 @@ from typing import assert_never
 from forgepool.workers.llm.provider import Endpoint, ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
+from forgepool.workers.llm.routing.pace import Pace, Paced
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose, tariff
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
@@ -32,11 +33,12 @@ def open_models(
     model: str | None = None,
     escalated: bool = False,
     capped: bool = False,
+    run: str = "",
     settings: Settings,
 ) -> ModelChain:
     """
     Return the chain of models for a conversation. `capped`: its cost is limited, so models without a known price
-    are not asked.
+    are not asked. `run` is the run that it is for: runs share the accounts' rate limits.
 
     Raises:
         ModelFailed: a person named a model that does not exist.
@@ -45,9 +47,11 @@ def open_models(
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
         raise ModelFailed(choice, trouble="bad_request")
+    breaker = Breaker(client=_client(settings))
+    pace = Pace(breaker=breaker, run=run)
     return ModelChain(
-        contenders=tuple(_contender(table, candidate, capped) for candidate in choice.candidates),
-        breaker=Breaker(client=_client(settings)),
+        contenders=tuple(_contender(table, candidate, capped, pace) for candidate in choice.candidates),
+        breaker=breaker,
         why=choice.why,
         loyal=not escalated,
     )
@@ -82,12 +86,22 @@ def keys_present(table: Table) -> frozenset[str]:
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 
-def _contender(table: Table, candidate: ModelChoice, capped: bool) -> Contender:
+def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: Pace) -> Contender:
     charged = tariff(table, candidate)
     wanting = candidate.wanting
     if not wanting and capped and charged.worst_case_usd(1, 1) is None:
         wanting = _NO_PRICE
-    return Contender(candidate=candidate, tariff=charged, open=partial(_adapter, table, candidate), wanting=wanting)
+    return Contender(candidate=candidate, tariff=charged, open=partial(_paced, table, candidate, pace), wanting=wanting)
+
+
+def _paced(table: Table, candidate: ModelChoice, pace: Pace) -> Provider:
+    return Paced(
+        provider=_adapter(table, candidate),
+        pace=pace,
+        account=candidate.account,
+        model=candidate.id,
+        counts_cached=table.accounts[candidate.account].cached_input_counts,
+    )
 
 
 def _adapter(table: Table, candidate: ModelChoice) -> Provider:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.llm.wires.rate_limits import read_rate_limits
 from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
 
 _SAID_CHARACTERS = 300
@@ -136,6 +137,7 @@ def make_failure(reply: FaultReply, called: str, *, hidden: str = "") -> ModelFa
         status=reply.status,
         retry_after_s=retry_after_s(reply.headers, reply.message, now),
         resets_at=resets_at(reply.headers, reply.message, now),
+        limits=read_rate_limits(reply.headers, now),
     )
 
 
