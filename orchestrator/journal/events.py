@@ -61,6 +61,7 @@ from forgepool.orchestrator.journal.run_events import (
     TasksAdded,
     TasksDropped,
     TasksHeld,
+    TreasuryLimited,
     WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
@@ -184,6 +185,7 @@ __all__ = [
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
+    "TreasuryLimited",
     "WaveAnswered",
     "WaveApproved",
     "WaveReviewAnswered",
@@ -211,6 +213,7 @@ RunEvent = (
     | TasksAdded
     | TasksDropped
     | TasksHeld
+    | TreasuryLimited
     | WorkersMissing
 )
 OrderEvent = (

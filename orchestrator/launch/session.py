@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from forgepool.orchestrator.decisions.orders.treasury import TreasurySource
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
@@ -37,6 +38,7 @@ from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
+from forgepool.orchestrator.run.neighbours.treasury import hold_treasury, open_desk
 from forgepool.orchestrator.run.recovery import find_already_there
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_from_runs
 from forgepool.orchestrator.run.sending import Wishes
@@ -106,11 +108,13 @@ def start_run(
         weight=weight,
         broker=address_of(settings.broker_url or ""),
         own_train=own_train,
+        person=settings.person,
     )
-    kept = run_folder.keep(settings, options, plan)
-    beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-    known = () if again else _find_known(kept, hub, tip, settings, warn)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as limits:
+        kept = run_folder.keep(settings, options, plan)
+        beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
+        known = () if again else _find_known(kept, hub, tip, settings, warn)
+        return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed, limits)
 
 
 def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
@@ -231,7 +235,8 @@ def resume_run(
     changed = {name: value for name, value in said.items() if value not in (None, getattr(kept.options, name))}
     if changed:
         kept = run_folder.with_options(kept, kept.options.model_copy(update=changed))
-    return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as limits:
+        return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed, limits)
 
 
 def _left(kept: KeptRun) -> Plan:
@@ -274,6 +279,7 @@ def _go(
     wishes: Wishes,
     listener: Listener,
     seed: Seed | None,
+    limits: TreasurySource | None,
 ) -> Ending:
     journal = Journal(kept.folder)
     try:
@@ -301,6 +307,7 @@ def _go(
                 wishes=wishes,
                 listener=listener,
                 copy=copy,
+                treasury=open_desk(settings, limits, kept.options, link.client, alone=parts is not None),
                 weight=kept.options.weight,
             )
             ending = _run(loop, resumed=bool(earlier))
