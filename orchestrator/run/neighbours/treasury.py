@@ -182,8 +182,8 @@ class TreasuryDesk:
             limits = [one for one in self.source.limits if _holds_for(one, spending.project, spending.person)]
             cells = [LimitStanding(limit=one, at=now) for one in limits]
             amounts = {one.cell: sum_counted(counted, one.limit, one.period) for one in cells}
-            if any(any(each) for each in amounts.values()):
-                publish_amounts(self.client, self._epoch, spending.run, [*amounts.items()], life_s=self.life_s)
+            used = [(cell, each) for cell, each in amounts.items() if any(each)]
+            publish_amounts(self.client, self._epoch, spending.run, used, life_s=self.life_s)
 
     def _list_standings(self, now: float) -> list[LimitStanding]:
         """Return the limits of this run in their present periods."""
