@@ -95,7 +95,7 @@ def decide(
         _ended(course, state)
         or [*halt_for_base(course, state)]
         or [*stop_for_hosts(course, state, now)]
-        or [*tell_treasury(course, state)]
+        or [*tell_treasury(course, state, free_slots=order_slots - state.count("running"))]
     )
 
 

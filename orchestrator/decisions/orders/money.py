@@ -146,7 +146,7 @@ def ask_for_treasury(
     return [*([noted] if new else []), TaskParked(task=task.id, question=question, why="budget")]
 
 
-def tell_treasury(course: PlanIndex, state: RunState) -> list[TreasuryLimited]:
+def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> list[TreasuryLimited]:
     """Tell of limits that are reached and only warn, and of one that holds back what could start otherwise."""
     facts = course.treasury
     if facts is None:
@@ -154,7 +154,8 @@ def tell_treasury(course: PlanIndex, state: RunState) -> list[TreasuryLimited]:
     if warned := [*facts.warn(state)]:
         return warned
     review = is_review_held_by_treasury(course, state)
-    standing = facts.find_tightest(state, review=review) if review or _is_order_held(course, state) else None
+    held = review or (free_slots > 0 and _is_order_held(course, state))
+    standing = facts.find_tightest(state, review=review) if held else None
     if standing is None or standing.cell in state.treasury:
         return []
     return [facts.note(state, standing, "waits")]
