@@ -12,7 +12,7 @@ from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_t
 from forgepool.orchestrator.decisions.lead.review import find_due, give_up_unheld
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
-from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget
+from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget, tell_treasury
 from forgepool.orchestrator.decisions.orders.shut_models import ModelLimits, tell_shut
 from forgepool.orchestrator.decisions.orders.start_orders import (
     Hosts,
@@ -95,7 +95,12 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots, hosts))]
         if started:
             return started
-    return _ended(course, state) or [*halt_for_base(course, state)] or [*stop_for_hosts(course, state, now)]
+    return (
+        _ended(course, state)
+        or [*halt_for_base(course, state)]
+        or [*stop_for_hosts(course, state, now)]
+        or [*tell_treasury(course, state, free_slots=order_slots - state.count("running"))]
+    )
 
 
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:

@@ -2,12 +2,14 @@
 A plan as decisions see it: indexed once, asked often.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import copy
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+from forgepool.orchestrator.decisions.orders.kept_parts import MOST_KEPT, keep_apart
+from forgepool.orchestrator.decisions.orders.treasury import TreasuryFacts
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
 from forgepool.orchestrator.plan.addition import choose_models, grow_plan
@@ -17,7 +19,6 @@ from forgepool.orchestrator.plan.budget import (
     Budget,
     BudgetLedger,
     Reservation,
-    Use,
     find_least_share,
 )
 from forgepool.orchestrator.plan.document import Plan, Task
@@ -68,6 +69,17 @@ class PlanIndex:
     """By task, the model that a person has chosen since."""
     rungs: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     """By task, the place, from 1, of its model in its ladder, where that may not be the first."""
+    treasury: TreasuryFacts | None = field(default=None, kw_only=True)
+    """The limits on all runs together; None where there are none."""
+
+    def within(self, treasury: TreasuryFacts | None) -> Self:
+        """Return the index with other facts of the treasury; all that is indexed stays."""
+        if self.treasury == treasury:
+            return self
+        _ = self.graph  # Indexed once, for both: the state keeps what may start by it.
+        found = copy.copy(self)
+        object.__setattr__(found, "treasury", treasury)
+        return found
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
@@ -229,11 +241,13 @@ class PlanIndex:
         return len(state.tasks) - sum(state.tasks[one].phase in TERMINAL - DONE for one in self.graph.soft)
 
     def budget(self, state: RunState) -> Budget:
-        """The run's: the plan's, unless a person has set another since."""
-        return self.plan.budget if state.budget is None else state.budget
+        """The run's: the plan's, unless a person has set another since; less where the treasury leaves less."""
+        own = self.plan.budget if state.budget is None else state.budget
+        return own if self.treasury is None else self.treasury.restrict(own, state).cap
 
     def ledger(self, state: RunState) -> BudgetLedger:
-        return BudgetLedger.of(self.budget(state), state.uses())
+        own = self.plan.budget if state.budget is None else state.budget
+        return BudgetLedger.of(own, state.uses()) if self.treasury is None else self.treasury.restrict(own, state)
 
     def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
         """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
@@ -254,8 +268,21 @@ class PlanIndex:
         """
         Return what is kept apart for the reviews of work under way, and of this task, so that what is made can land.
 
-        It is the least share of the budget for each, and a quarter of the budget at most. The lead keeps none.
+        It is the least share of the budget for each, and a quarter of the budget at most. The lead keeps none. Beyond
+        that, it is what the treasury keeps.
         """
+        kept = self._keep_for_due_reviews(state, task)
+        if self.treasury is None:
+            return kept
+        ledger, left = self.ledger(state), self.treasury.left(state, review=False, task=state.tasks[task])
+        usd, tokens = kept.usd, kept.tokens
+        if left.usd is not None and ledger.left_usd is not None:
+            usd = max(usd or 0.0, ledger.left_usd - left.usd)
+        if left.tokens is not None and ledger.left_tokens is not None:
+            tokens = max(tokens or 0, ledger.left_tokens - left.tokens)
+        return Reservation(usd=usd, tokens=tokens)
+
+    def _keep_for_due_reviews(self, state: RunState, task: str) -> Reservation:
         cap = self.budget(state)
         if not cap.capped or task == self.lead or self.review_policy.script is not None:
             return Reservation()
@@ -263,8 +290,8 @@ class PlanIndex:
         due += self._lacks_review(state.tasks[task])
         share = find_least_share(cap)
         return Reservation(
-            usd=None if cap.usd is None else min(due * (share.usd or 0.0), cap.usd * _KEPT_MOST),
-            tokens=None if cap.tokens is None else min(due * (share.tokens or 0), int(cap.tokens * _KEPT_MOST)),
+            usd=None if cap.usd is None else min(due * (share.usd or 0.0), cap.usd * MOST_KEPT),
+            tokens=None if cap.tokens is None else min(due * (share.tokens or 0), int(cap.tokens * MOST_KEPT)),
         )
 
     def _lacks_review(self, task: TaskState) -> bool:
@@ -273,31 +300,6 @@ class PlanIndex:
 
 
 _BEFORE_REVIEW: tuple[Phase, ...] = ("running", "answered", "candidate", "queued", "testing", "reviewing")
-_KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
-
-
-def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
-    """
-    Return what is kept apart for a lead with these uses, so that it can always write its brief.
-
-    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls,
-    as far as their use is known, and at most a quarter of the cap.
-    """
-    every = list(uses)
-    usd = _kept(cap.usd, sum(use.counted_usd for use in every), every, lambda spent: spent.cost_usd)
-    tokens = _kept(cap.tokens, sum(use.counted_tokens for use in every), every, lambda spent: spent.tokens)
-    return Reservation(usd=usd, tokens=None if tokens is None else math.ceil(tokens))
-
-
-def _kept(
-    cap: float | None, counted: float, uses: Iterable[Use], kind: Callable[[Spent], float | None]
-) -> float | None:
-    if cap is None:
-        return None
-    known = [(amount, use.own.turns) for use in uses if use.own is not None and (amount := kind(use.own)) is not None]
-    turns = sum(each for _, each in known)
-    calls = _KEPT_CALLS * sum(amount for amount, _ in known) / turns if turns else 0.0
-    return min(max(_KEPT_SHARE * cap - counted, calls), _KEPT_MOST * cap)
 
 
 def describe_work(task: Task) -> str:

@@ -24,6 +24,7 @@ from forgepool.orchestrator.journal.events import (
     TaskReturned,
     TasksAdded,
     TasksDropped,
+    TreasuryLimited,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import Asks
@@ -136,8 +137,10 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
                 "model": request.model,
                 "begins": request.begins,
             }
-            retried = _together(course, state, wanted)
-            return [TaskRetried(task=one, **(said if one in wanted else {})) for one in retried]
+            retried, beyond = _together(course, state, wanted), _find_limits_passed(state, wanted)
+            passed = [one.model_copy(update={"effect": "passed", "by": request.by}) for one in beyond]
+            whole = {"afresh": not passed}
+            return [*passed, *(TaskRetried(task=one, **whole, **(said if one in wanted else {})) for one in retried)]
         case "context":
             shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
@@ -270,6 +273,13 @@ def reopen_for_budget(course: PlanIndex, state: RunState) -> list[TaskRetried]:
             if (can_pay_review(course, state, task) if stands(task) else can_pay(course, state, task, expected))
         ],
     )
+
+
+def _find_limits_passed(state: RunState, tasks: Sequence[str]) -> list[TreasuryLimited]:
+    """Return the treasury's limits of which a person was asked whether these tasks may pass them."""
+    asked = [state.tasks[one].detail for one in tasks if state.tasks[one].parked_for == "budget"]
+    limits = (one for one in state.treasury.values() if one.effect == "asks")
+    return [one for one in limits if any(one.words in question for question in asked)]
 
 
 def _find_parked_for_budget(state: RunState) -> list[TaskState]:

@@ -63,6 +63,7 @@ from forgepool.orchestrator.journal.run_events import (
     TasksAdded,
     TasksDropped,
     TasksHeld,
+    TreasuryLimited,
     WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
@@ -188,6 +189,7 @@ __all__ = [
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
+    "TreasuryLimited",
     "WaveAnswered",
     "WaveApproved",
     "WaveReviewAnswered",
@@ -217,6 +219,7 @@ RunEvent = (
     | TasksAdded
     | TasksDropped
     | TasksHeld
+    | TreasuryLimited
     | WorkersMissing
 )
 OrderEvent = (

@@ -78,6 +78,21 @@ class BudgetSet(Message):
     budget: Budget
 
 
+class TreasuryLimited(Message):
+    """A limit of the treasury holds paid work back, has a person asked, or is told of; or the run may pass it."""
+
+    kind: Literal["treasury.limited"] = "treasury.limited"
+    cell: str
+    """The limit in one period."""
+    effect: Literal["waits", "asks", "warned", "passed"]
+    """`passed`: a person lets this run pass it until its period ends."""
+    words: str = ""
+    """The limit, and what is used of it, as a sentence."""
+    until: float = 0.0
+    """Unix seconds at which its period ends."""
+    by: str = ""
+
+
 class PlanRevised(Message):
     """A person has given the run another plan, which is kept in its folder beside the first."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from forgepool.orchestrator.decisions.orders.treasury import TreasurySource
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
@@ -46,6 +47,7 @@ from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, ta
 from forgepool.orchestrator.run.fleet import AccountWatch
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
+from forgepool.orchestrator.run.neighbours.treasury import hold_treasury, open_desk
 from forgepool.orchestrator.run.recovery import find_already_there
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_from_runs
 from forgepool.orchestrator.run.sending import Wishes
@@ -116,12 +118,14 @@ def start_run(
         weight=weight,
         broker=address_of(settings.broker_url or ""),
         own_train=own_train,
+        person=settings.person,
     )
-    kept = run_folder.keep(settings, options, plan)
-    beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-    known = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
-    first = [beginning, *known, *_foretell(kept, known, forecast)]
-    return kept, _go(kept, hub.mirror, settings, first, wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as bounds:
+        kept = run_folder.keep(settings, options, plan)
+        beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
+        known = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
+        first = [beginning, *known, *_foretell(kept, known, forecast)]
+        return kept, _go(kept, hub.mirror, settings, first, wishes, listener, seed, bounds)
 
 
 def _foretell(
@@ -252,7 +256,8 @@ def resume_run(
     changed = {name: value for name, value in said.items() if value not in (None, getattr(kept.options, name))}
     if changed:
         kept = run_folder.with_options(kept, kept.options.model_copy(update=changed))
-    return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as limits:
+        return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed, limits)
 
 
 def _left(kept: KeptRun) -> Plan:
@@ -295,6 +300,7 @@ def _go(
     wishes: Wishes,
     listener: Listener,
     seed: Seed | None,
+    limits: TreasurySource | None,
 ) -> Ending:
     journal = Journal(kept.folder)
     try:
@@ -322,6 +328,7 @@ def _go(
                 wishes=wishes,
                 listener=listener,
                 copy=copy,
+                treasury=open_desk(settings, limits, kept.options, link.client, alone=parts is not None),
                 weight=kept.options.weight,
                 accounts=AccountWatch(client=link.client, models_file=settings.models_file),
             )

@@ -5,10 +5,11 @@ Each attempt counts its own usage; a lost one counts what the hub knows of it. A
 not as zero.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PlainSerializer
 
@@ -17,6 +18,7 @@ from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
+from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
@@ -179,7 +181,7 @@ def report_money(state: RunState, ledger: BudgetLedger) -> MoneyReport:
         if uses := [*task.uses.values(), *task.review.uses.values()]:
             by_task[task.id] = uses
     for use in state.uses():
-        by_model.setdefault(", ".join(use.models) or "(not known)", []).append(use)
+        by_model.setdefault(_name_models(use), []).append(use)
     held = (ledger.under_way, ledger.lost)
     return MoneyReport(
         used=bill(state.uses()),
@@ -192,10 +194,82 @@ def report_money(state: RunState, ledger: BudgetLedger) -> MoneyReport:
     )
 
 
+def _name_models(use: Use) -> str:
+    return ", ".join(use.models) or "(not known)"
+
+
 def _rows_of(uses: dict[str, list[Use]]) -> tuple[MoneyRow, ...]:
     rows = [MoneyRow(name=name, attempts=len(some), used=bill(some)) for name, some in uses.items()]
     spent = [row for row in rows if row.used.counts]
     return tuple(sorted(spent, key=lambda row: (-row.used.priced_usd, -row.used.input_tokens, row.name)))
+
+
+SpendBy = Literal["day", "project", "model", "task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSpending:
+    """The money of a run or queue that a process runs."""
+
+    run: str
+    used: RunBill
+    reserved_usd: float
+    reserved_tokens: int
+    """Held for attempts under way, and for lost ones whose usage is not fully known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendReport:
+    """The usage of all runs, queues and plannings of a home; each attempt counts once, when it was sent."""
+
+    by: SpendBy
+    since: float
+    """Unix seconds; 0 for all."""
+    used: RunBill
+    rows: tuple[MoneyRow, ...]
+    """Days in their order, all else the most expensive first."""
+    live: tuple[LiveSpending, ...]
+    unread: tuple[str, ...] = ()
+    """A sentence for each journal that cannot be read, and is not counted."""
+
+
+def report_spending(spendings: Iterable[RunSpending], by: SpendBy, *, since: float = 0.0) -> SpendReport:
+    grouped: dict[str, list[Use]] = {}
+    live: list[LiveSpending] = []
+    for spending in spendings:
+        lines = [line for line in spending.lines if line.at >= since]
+        for line in lines:
+            grouped.setdefault(_name_row(by, spending, line), []).append(line.use)
+        if spending.live:
+            live.append(
+                LiveSpending(
+                    run=spending.run,
+                    used=bill(line.use for line in lines),
+                    reserved_usd=sum(line.held_usd for line in lines),
+                    reserved_tokens=sum(line.held_tokens for line in lines),
+                )
+            )
+    rows = _rows_of(grouped)
+    return SpendReport(
+        by=by,
+        since=since,
+        used=bill(use for uses in grouped.values() for use in uses),
+        rows=tuple(sorted(rows, key=lambda row: row.name)) if by == "day" else rows,
+        live=tuple(live),
+    )
+
+
+def _name_row(by: SpendBy, spending: RunSpending, line: SpendLine) -> str:
+    match by:
+        case "day":
+            return time.strftime("%Y-%m-%d", time.gmtime(line.at))
+        case "project":
+            return spending.project
+        case "model":
+            return _name_models(line.use)
+        case "task":
+            without = "(planning)" if line.what == "planning" else "(all that landed)"
+            return f"{spending.run} {line.task or without}"
 
 
 def bill_words(of: RunBill) -> str:
@@ -261,6 +335,9 @@ def describe_money(event: e.Event) -> str | None:
             return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
         case e.BudgetAwaited():
             return f"{event.task}: has used its part of the budget, and goes on when there is more"
+        case e.TreasuryLimited(words=words):
+            passed = f"{event.by or 'a person'} lets this run go on until then: {words}"
+            return {"waits": f"work waits: {words}", "passed": passed}.get(event.effect, words)
         case _:
             return None
 

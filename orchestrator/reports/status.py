@@ -331,6 +331,8 @@ class Waits:
             return self.state.halt_words
         if review.limit_until > self.state.at:
             return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's rate limit"
+        if self.state.treasury_words:
+            return f"its review waits: {self.state.treasury_words}"
         if short_of_budget_for_review(self._course, self.state):
             return "its review waits for budget that others may leave"
         again = f"; the last review failed: {review.detail}" if review.troubles else ""
@@ -365,6 +367,8 @@ class Waits:
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
             return None
+        if self.state.treasury_words:
+            return f"waits: {self.state.treasury_words}"
         short = self._short_of_budget(task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]

@@ -39,7 +39,7 @@ from forgepool.orchestrator.run.fleet import (
     find_reviewers,
     list_gate_hosts,
 )
-from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere, share_of_slots
+from forgepool.orchestrator.run.neighbours.other_runs import describe_run, find_paths_elsewhere, share_of_slots
 from forgepool.orchestrator.run.run_folder import keep_report
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.hosts import Host
@@ -113,7 +113,7 @@ class Loop(Sender):
         stopped = self._stopped()
         if stopped is not None:
             with suppress(*BrokerAway):
-                self.link.withdraw()
+                self._withdraw()
         return stopped
 
     def _turn(self) -> None:
@@ -259,6 +259,8 @@ class Loop(Sender):
 
     def _decide(self) -> None:
         self._meet_tip()
+        if self.treasury is not None:
+            self.course = self.course.within(self.treasury.look(self.state, self.clock()))
         hosts, review_slots = (
             self._order_hosts(),
             slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
@@ -290,8 +292,9 @@ class Loop(Sender):
                 if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break
                 events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
-                decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
-                if any(isinstance(event, TasksHeld) for event in events):
+                events, refused = self._reserve(recovery.unless_landed(self.state, self.mirror, events))
+                decided += self._take(events)
+                if refused or any(isinstance(event, TasksHeld) for event in events):
                     break
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
@@ -303,6 +306,10 @@ class Loop(Sender):
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _reserve(self, events: list[Event]) -> tuple[list[Event], bool]:
+        """Return the events for which the treasury has room, and whether it has none for others."""
+        return (events, False) if self.treasury is None else self.treasury.reserve(self.state, events, self.clock())
 
     def _is_keeping(self) -> bool:
         """
@@ -383,8 +390,14 @@ class Loop(Sender):
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
         )
 
+    def _withdraw(self) -> None:
+        if self.treasury is not None:
+            self.treasury.leave()
+        self.link.withdraw()
+
     def _forget(self) -> None:
         try:
+            self._withdraw()
             self.link.forget()
         except BrokerAway:
             log.info("redis.away", during="forget")

@@ -51,6 +51,8 @@ class RunOptions(Message):
     """Its part of the order slots, relative to other runs on its Redis."""
     broker: str = ""
     """The shared Redis of its workers, without password and options; empty for one of its own."""
+    person: str = ""
+    """The person who started it, for the limits of the treasury."""
     own_train: bool = False
     """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False

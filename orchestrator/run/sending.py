@@ -44,6 +44,7 @@ from forgepool.orchestrator.run.fleet import (
     list_order_hosts,
 )
 from forgepool.orchestrator.run.hub import find_done_refs
+from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.hosts import Host, Places
@@ -101,6 +102,8 @@ class Sender:
     """Unix seconds; what is waited for after trouble is told by it."""
     copy: HubCopy | None = None
     """The journal's copy in the hub; None for a queue, which has none."""
+    treasury: TreasuryDesk | None = None
+    """The limits on all runs together; None where there are none."""
     _unkept: list[Event] = field(default_factory=list)
     """Events that the state has and the journal has not yet: nothing may be told of them."""
     _at: float = 0.0

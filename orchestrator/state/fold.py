@@ -173,6 +173,10 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
     else:
         _apply_queue_event(state, event, at)
     _note_host(state, event, at)
+    if isinstance(event, e.OrderSent | e.ReviewSent | e.WaveReviewSent) and (
+        event.reserved_usd or event.reserved_tokens
+    ):
+        state.note_treasury(None)
     train_steps.place_in_train(state, event)
     state.number, state.at = number, at
 
@@ -195,6 +199,8 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
+        case e.TreasuryLimited():
+            state.note_treasury(event)
         case e.GateHalted():
             state.halt(event)
         case e.HostsLacking():

@@ -159,7 +159,7 @@ class WaveReviewState:
             raise IllegalStep(f"review {event.number} of what has landed does not follow {review.sent}")
         review.sent, review.base, review.holder, review.limit_until = event.number, event.base, "", 0.0
         self.asked_at, self.tip, self.tasks = number, event.tip, event.tasks
-        use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
+        use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
         review.uses = review.uses | {event.number: use}
         review.message = Outstanding(
             message_id=event.message_id,

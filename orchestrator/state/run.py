@@ -106,6 +106,8 @@ class RunState:
     wave_review: WaveReviewState = field(default_factory=WaveReviewState)
     budget: Budget | None = None
     """The budget a person has set since; None is the plan's."""
+    treasury: dict[str, e.TreasuryLimited] = field(default_factory=dict)
+    """By limit and period, what was told last of a limit that all runs share."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
     """In a queue: its entries, as they were submitted last."""
     lost: frozenset[str] = frozenset()
@@ -304,6 +306,16 @@ class RunState:
         known = {task: replace(held, run="", path="") for task, held in self.elsewhere.items()}
         new = {task: HeldTask(*by, known[task].since if task in known else at) for task, by in tasks.items()}
         self.elsewhere = known | new
+
+    def note_treasury(self, event: e.TreasuryLimited | None) -> None:
+        """Take in what is told of a limit. None: something paid was sent, so none holds the run back any more."""
+        told = [*self.treasury.values(), event] if event is not None else self.treasury.values()
+        self.treasury = {one.cell: one for one in told if event is not None or one.effect != "waits"}
+
+    @property
+    def treasury_words(self) -> str:
+        """Return the sentence on a limit that holds paid work back; empty where none does."""
+        return next((one.words for one in self.treasury.values() if one.effect == "waits"), "")
 
     def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
         self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)

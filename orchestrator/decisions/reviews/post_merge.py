@@ -167,6 +167,8 @@ def give_up_review(course: PlanIndex, state: RunState) -> list[GateHalted]:
     if own.against is not None and own.tip == state.tip:
         return [GateHalted(why=_why(course, state, own.against), reviewed=True)]
     if _is_green(course, state) and (short := _used_up(course, state)) is not None:
+        if course.treasury is not None and _used_up(course.within(None), state) is None:
+            return []  # The review waits for the treasury's next period.
         return [
             GateHalted(
                 why=f"{_about(state)} cannot be paid: {short}; or without: {approve_landings_command(state)}",

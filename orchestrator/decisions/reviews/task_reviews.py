@@ -5,12 +5,12 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.lead.synthesis import digest_synthesis
-from forgepool.orchestrator.decisions.orders.money import budget_question
+from forgepool.orchestrator.decisions.orders.money import ask_for_treasury, budget_question
 from forgepool.orchestrator.decisions.orders.purse import cut_limits, may_come_back
 from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
-from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
+from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked, TreasuryLimited
 from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TaskState
@@ -78,14 +78,18 @@ def limits(course: PlanIndex, task: TaskState | None = None) -> Limits:
     )
 
 
-def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked]:
+def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked | TreasuryLimited]:
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return []
-    ledger, parked = course.ledger_for(state), []
+    ledger, alone = course.ledger_for(state), course.within(None)
+    parked: list[TaskParked | TreasuryLimited] = []
     for task in state.in_phase("reviewing"):
         kind = ledger.find_used_up(limits(course, task), least=_least_to_review(course, state, task))
-        if kind is not None:
+        if kind is not None and alone is not course and can_pay_review(alone, state, task):
+            rest = f"; or without its review: {by_hand(state, task)}"
+            parked += ask_for_treasury(course, state, task, told=parked, review=True, rest=rest)
+        elif kind is not None:
             question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
             parked.append(TaskParked(task=task.id, question=question + by_hand(state, task), why="budget"))
     return parked

@@ -43,6 +43,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
         reserved_tokens=event.reserved_tokens,
         resumes=event.resumes,
         carried=find_carried_use(task.uses, event.resumes),
+        sent_at=event.issued_at,
     )
     task.uses = task.uses | {event.attempt: use}
     task.message = Outstanding(
@@ -326,7 +327,7 @@ def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     if task.phase == "reported":
         state.lead.reviewed, state.lead.reviewed_text = task.id, event.synthesis
     review.limit_until = 0.0
-    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
+    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
     review.uses = review.uses | {event.number: use}
     review.message = Outstanding(
         message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at

@@ -24,7 +24,7 @@ from forgepool.orchestrator.journal.events import (
 from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere
+from forgepool.orchestrator.run.neighbours.other_runs import describe_run, find_paths_elsewhere
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import Outstanding
 
