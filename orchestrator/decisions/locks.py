@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_scope
+from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.journal.events import (
     EntryQueued,
     Event,
@@ -24,7 +25,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.workers.schema.globs import normal
 
 

@@ -53,7 +53,7 @@ from forgepool.orchestrator.run.dispatch import (
 from forgepool.orchestrator.run.recovery import settle_events
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TERMINAL, Outstanding, TaskState
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, Outstanding, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
 from forgepool.workers.policy.gate_file.document import CheckDefinition

@@ -61,6 +61,8 @@ class ModelAccount(Message):
     headers: dict[str, str] = Field(default_factory=dict)
     silence_s: Duration = 120.0
     """Seconds without a byte after which a try has failed."""
+    batch: float | None = Field(default=None, gt=0, le=1)
+    """The part of the live price that its batch lane costs; None where it has none."""
 
 
 class Price(Message):

@@ -44,7 +44,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages.answers import Approval, Flake, PersonApproval, ReviewApproval
 from forgepool.supervisor.messages.requests import ReviewPolicy
