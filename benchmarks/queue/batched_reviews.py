@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
@@ -47,7 +47,7 @@ _BATCH_S = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class Sums:
-    spent: Spent = Spent()
+    spent: Spent = field(default_factory=Spent)
     reviews: int = 0
     requests: int = 0
     """Requests to the supervisor."""

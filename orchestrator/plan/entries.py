@@ -327,8 +327,8 @@ def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"
                 script = text
     if written.scripted is not None and written.by:
         _refuse(reading, "by", "'review' has both 'by' and 'scripted'; a script takes the place of models: keep one")
-    if (wrong := written.find_contradiction(scripted=written.scripted is not None)) is not None:
-        _refuse(reading, *wrong)
+    if (contradiction := written.find_contradiction(scripted=written.scripted is not None)) is not None:
+        _refuse(reading, *contradiction)
     return PlanReview(policy=_policy(written, script), commands=written.commands)
 
 

@@ -124,9 +124,10 @@ class ReviewState:
     def lose(self) -> None:
         """Drop the request under way. A batch that it may have made is looked for by the next one."""
         if self.batch is None:
-            return self.let_go()
-        self.batch = self.batch.model_copy(update={"again": True})
-        self.message, self.holder = None, ""
+            self.let_go()
+        else:
+            self.batch = self.batch.model_copy(update={"again": True})
+            self.message, self.holder = None, ""
 
     def open_use(self, number: int, use: Use, batch: BatchCall | None) -> None:
         """Begin another request. One about a batch has the reservation of the request before it."""

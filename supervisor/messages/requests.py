@@ -157,7 +157,10 @@ class ReviewTerms(Message):
             return "lane", "'lane: batch' is for models, and a script answers at once; leave it out"
         if self.context_mode == "autonomous":
             one_call = "write 'context_mode: injected', by which a review is one call"
-            return "lane", f"'lane: batch' would wait for a batch at each of the calls of a reviewer with tools; {one_call}"
+            return (
+                "lane",
+                f"'lane: batch' would wait for a batch at each of the calls of a reviewer with tools; {one_call}",
+            )
         if self.reviewers > 1:
             return "lane", f"'lane: batch' takes one reviewer, and there are {self.reviewers}; leave 'reviewers' out"
         return None

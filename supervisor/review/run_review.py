@@ -74,7 +74,8 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
         review = _lead(request, settings, blank, stop)
     except (DocumentWrong, NotConfigured, HostsRefused, UnknownProfile, ModelFailed) as wrong:
         said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
-        spent = sum_spent(request, settings)
+        unread = request.batch.unread if request.batch is not None else Spent()
+        spent = add_spent(sum_spent(request, settings), unread)
         review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
     except (*_TROUBLE, CannotKeep, Untold, OSError) as trouble:
         spent = sum_spent(request, settings)
@@ -98,7 +99,8 @@ def _lead(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop)
     if lane.waits and review.outcome == "infrastructure":
         detail = lane.said or f"it is in batch {lane.ticket.id}"
         return blank.model_copy(update={"detail": detail, "batch": lane.ticket, "not_before": lane.not_before})
-    return review
+    unread = Spent() if lane.read else request.batch.unread
+    return review.model_copy(update={"spent": add_spent(review.spent, unread)})
 
 
 def _conduct(

@@ -161,7 +161,10 @@ class VendorBatches:
         failed = {"code": _CODES.get(batch.ended, ""), "message": f"This request is {batch.ended}."}
         head = {"id": f"batch_req_{batch.number}", "custom_id": line["custom_id"]}
         if batch.ended == "errored":
-            return head | {"response": {"status_code": 500, "request_id": "r", "body": {"error": failed}}, "error": None}
+            return head | {
+                "response": {"status_code": 500, "request_id": "r", "body": {"error": failed}},
+                "error": None,
+            }
         response = None if answer is None else {"status_code": 200, "request_id": "r", "body": answer}
         return head | {"response": response, "error": failed if response is None else None}
 

@@ -8,8 +8,8 @@ A local HTTP server that speaks the vendors' wire formats, for every test that n
 
 One port speaks all three wires: `POST /v1/messages` (Anthropic), `POST /v1/responses` and `POST /v1/chat/completions`
 (OpenAI). Answers are streamed or in one piece, as the request asks. `POST /v1/messages/count_tokens` and
-`GET /v1/models` exist as well, and so do the vendors' batches (`batches.py`). Any path may come before `/v1` (`/team-a/v1/messages`) to tell accounts apart, and is in
-`Seen.path`; the key is in `Seen.key`.
+`GET /v1/models` exist as well, and so do the vendors' batches (`batches.py`). Any path may come before `/v1`
+(`/team-a/v1/messages`) to tell accounts apart, and is in `Seen.path`; the key is in `Seen.key`.
 
 The *brain* is a function from a request (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for what
 other servers send. See `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`, `OVERFLOW_MIDWAY`,

@@ -50,6 +50,11 @@ class BatchCall(Message):
     others: tuple[str, ...] = ()
     """Ids of batches that are known to hold other calls."""
 
+    @property
+    def unread(self) -> Spent:
+        """Return the most that its batch has cost, for an answer that is of no use any more."""
+        return self.ticket.most if self.ticket is not None and self.ticket.id else Spent()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLook:

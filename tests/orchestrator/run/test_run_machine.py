@@ -19,6 +19,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import find_ended, grant_request, grow, why_not_grow, with_budget
 from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
+from forgepool.orchestrator.decisions.reviews.task_reviews import MOST_REVIEWS
 from forgepool.orchestrator.journal.events import (
     CheckSent,
     Event,

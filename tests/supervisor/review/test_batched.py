@@ -1,4 +1,4 @@
-"""Reviews by a vendor's batch lane, over real HTTP: one call, half the price, and live where the lane brings nothing."""
+"""Reviews by a vendor's batch lane, over real HTTP: one call at half the price, made live where none comes back."""
 
 import time
 from typing import Any, get_args
@@ -43,8 +43,8 @@ def test_a_review_in_one_call_is_shown_the_changed_files_and_has_no_tool_to_read
     desk: Desk, serve: Serve, wire: Wire
 ) -> None:
     server = serve(passes, wire=wire)
-    found = desk.review({"a": "1\n2\n3\n", "b/c": "5\n"}, ONE_CALL)
-    assert (found.outcome, found.read, found.spent.turns) == ("passed", ("a", "b/c"), 1), found
+    found = desk.review({"a": "1\n2\n3\n", "d/c": "5\n"}, ONE_CALL)
+    assert (found.outcome, found.read, found.spent.turns) == ("passed", ("a", "d/c"), 1), found
     (seen,) = server.seen
     assert seen.tools == ["verdict"] and "== a\n     1\t1\n     2\t2\n" in "\n".join(seen.texts)
     assert "This review is one call" in seen.system and server.invalid == []
@@ -59,7 +59,7 @@ def test_a_verdict_in_one_call_that_does_not_count_is_mended_once(desk: Desk, se
 def test_of_a_long_file_the_parts_around_its_changes_are_shown(desk: Desk, serve: Serve) -> None:
     server = serve(passes)
     lines = [f"line {number} of a file that is far too long for one call" for number in range(1, 6001)]
-    desk.gate.hub.push({"a": "\n".join(lines)})
+    desk.gate.hub.commit({"a": "\n".join(lines)})
     lines[3000] = "the change"
     assert desk.review({"a": "\n".join(lines)}, ONE_CALL).outcome == "passed"
     told = "\n".join(server.seen[0].texts)
@@ -135,9 +135,7 @@ def test_a_batch_that_the_vendor_no_longer_knows_is_given_up(desk: Desk, serve: 
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_past_its_deadline_a_batch_is_cancelled_and_the_review_made_live(
-    desk: Desk, serve: Serve, wire: Wire
-) -> None:
+def test_past_its_deadline_a_batch_is_cancelled_and_the_review_made_live(desk: Desk, serve: Serve, wire: Wire) -> None:
     server = serve(passes, wire=wire)
     server.batches.delay_s = 60.0
     ticket = ask(desk).batch
@@ -146,7 +144,9 @@ def test_past_its_deadline_a_batch_is_cancelled_and_the_review_made_live(
     assert cancelled.batch is not None and cancelled.batch.cancelled and not cancelled.batch.over
     server.batches.cancelling_s = 0.0
     given_up = ask(desk, 3, ticket=cancelled.batch, late=True)
-    assert given_up.batch is not None and given_up.detail == "it is made live: its batch is cancelled, past its deadline"
+    assert (
+        given_up.batch is not None and given_up.detail == "it is made live: its batch is cancelled, past its deadline"
+    )
     assert given_up.spent.cost_usd == 0.0 and server.seen == []
 
 

@@ -33,7 +33,7 @@ _CHARACTERS_PER_TOKEN = 3
 _FOR_GOOD = ("authentication", "bad_request", "overflow")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class BatchLane:
     call: BatchCall
     table: Table

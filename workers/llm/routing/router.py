@@ -143,10 +143,10 @@ class Tariff:
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost; None where no price is known, or the counts contradict one another."""
         if self.own is not None:
-            found = (_by_own(self.own, usage),)
+            cost = _by_own(self.own, usage)
         else:
-            found = (_by_list(self.id, url, usage) for url in self.lists)
-        return next((cost * self.share for cost in found if cost is not None), None)
+            cost = next((one for url in self.lists if (one := _by_list(self.id, url, usage)) is not None), None)
+        return None if cost is None else cost * self.share
 
     def worst_case_usd(self, input_tokens: int, max_output_tokens: int) -> float | None:
         """
@@ -171,7 +171,8 @@ class Tariff:
 
 def tariff(table: Table, candidate: ModelChoice, *, batch: bool = False) -> Tariff:
     """
-    Return a candidate's prices, of its account's batch lane if `batch`: the table's own, else the list of the vendor at the account's address.
+    Return a candidate's prices, of its account's batch lane if `batch`: the table's own, else the list of the vendor at
+    the account's address.
 
     An account with a key then falls back on the list of the model's maker. A gateway is assumed to charge like the
     maker, a private server is not.

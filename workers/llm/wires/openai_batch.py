@@ -74,7 +74,7 @@ class OpenAIBatches:
             case {"body": error}:
                 said = faults.from_body(error).message
             case _:
-                said = faults.from_body(result.get("error") or {}).message if result else _told(found)
+                said = "" if result else _told(found)
         ended = _ENDS.get(found.status, "could not be answered")
         return BatchLook(kind="over", why=f"its batch {ended}{f': {said}' if said else ''}")
 
@@ -88,8 +88,11 @@ class OpenAIBatches:
 
     def _results(self, batch: "Batch") -> list[dict[str, Any]]:
         files = [file for file in (batch.output_file_id, batch.error_file_id) if file]
-        texts = [self._ask(lambda file=file: self._live.client.files.content(file).text) for file in files]
-        return self._ask(lambda: [json.loads(line) for text in texts for line in text.splitlines() if line.strip()])
+        return self._ask(lambda: [line for file in files for line in self._lines(file)])
+
+    def _lines(self, file: str) -> list[dict[str, Any]]:
+        text = self._live.client.files.content(file).text
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
 
     def _ask(self, asked: Callable[[], T]) -> T:
         return faults.guard(asked, self._live.endpoint)

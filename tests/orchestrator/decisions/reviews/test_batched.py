@@ -29,9 +29,9 @@ from forgepool.orchestrator.journal.events import (
     MessageLost,
     MessageTaken,
     ReviewSent,
-    TipMoved,
     TaskCancelled,
     TaskParked,
+    TipMoved,
 )
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.entries import PlanReview

@@ -26,6 +26,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.decisions.results import message_of, receive_answer
+from forgepool.orchestrator.decisions.reviews.task_reviews import MOST_REVIEWS
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
