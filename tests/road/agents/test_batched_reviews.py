@@ -131,8 +131,9 @@ def test_reviews_in_batches_hold_no_slot_and_say_where_they_are(
         _know(machine, server.url)
         server.batches.delay_s = 3600.0
         under_way = machine.start("run", _plan(ground, by, tasks=3), "--repo", repository.path, "--workers", "1")
-        machine.wait_for("review.answered", count=3)
-        assert len(server.batches.all) == 3 and repository.landed("forgepool/read") == []
+        wait_until(lambda: len(server.batches.all) == 3, "three batches")
+        machine.wait_for("review.answered", task="t3")
+        assert repository.landed("forgepool/read") == []
         status = machine.run("status", machine.the_run()).out
         assert "its review is in a batch, and is made live after" in status, status
         server.batches.delay_s = 0.0
