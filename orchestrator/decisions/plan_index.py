@@ -295,7 +295,8 @@ class PlanIndex:
         )
 
     def _lacks_review(self, task: TaskState) -> bool:
-        under_way = task.review.passed or task.review.message is not None
+        review = task.review
+        under_way = review.passed or review.message is not None or review.batch is not None
         return self.wants_review(task) and not (under_way or self.wants_person(task))
 
 

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Task
 from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message
 
@@ -372,6 +373,7 @@ class WaveReviewSent(Message):
     issued_at: float
     reserved_usd: float | None = None
     reserved_tokens: int | None = None
+    batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
 
 
 class WaveReviewAnswered(Message):

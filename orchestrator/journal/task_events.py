@@ -6,6 +6,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
 from forgepool.workers.schema.reports import LeadReply, Report
 
@@ -170,6 +171,8 @@ class ReviewSent(Message):
     reserved_tokens: int | None = None
     synthesis: str = ""
     """The digest of the proven text, where a lead's synthesis is reviewed."""
+    batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
+    """Its call in a vendor's batch lane; None for a live review."""
 
 
 class ReviewAnswered(Message):

@@ -102,6 +102,8 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target could not be checked: {result.detail}"
         case e.WaveAnswered(result=result):
             return result.detail or f"the target is {result.verdict}"
+        case e.WaveReviewSent(batch=batch) if batch is not None and batch.again:
+            return None
         case e.WaveReviewSent():
             landings = count_of(len(event.tasks), "landing")
             return f"integration review of {landings} requested, {event.base[:12]}..{event.tip[:12]}"
@@ -113,11 +115,13 @@ def _of_waves(event: e.Event) -> str | None:
             return None
 
 
-def _reviewed_as_whole(result: Review) -> str:
+def _reviewed_as_whole(result: Review) -> str | None:
     match result.outcome:
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"integration review {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.batch is not None:
+            return f"the integration review: {result.detail}" if result.batch.is_news else None
         case "infrastructure" if result.not_before is not None:
             return f"the integration review waits for a model's rate limit: {result.detail}"
         case "infrastructure":
@@ -237,8 +241,8 @@ def _of_review(
     event: e.ReviewSent | e.ReviewAnswered | e.TaskApproved | e.TaskRejected | e.CandidateRestored,
 ) -> str | None:
     match event:
-        case e.ReviewSent():
-            return f"{event.task}: review requested"
+        case e.ReviewSent(batch=batch):
+            return None if batch is not None and batch.again else f"{event.task}: review requested"
         case e.ReviewAnswered():
             return _reviewed(event)
         case e.TaskApproved():
@@ -258,6 +262,8 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.batch is not None:
+            return f"{event.task}: its review: {result.detail}" if result.batch.is_news else None
         case "infrastructure" if result.not_before is not None:
             return f"{event.task}: its review waits for a model's rate limit: {result.detail}"
         case "infrastructure":

@@ -329,6 +329,8 @@ class Waits:
             return f"under review on {review.holder}" if review.holder else "no reviewer has taken it yet"
         if self.state.halted:
             return self.state.halt_words
+        if review.batch is not None and review.batch.ticket is not None:
+            return f"its review is in a batch, and is made live after {clock(review.batch.until, self.state.at)}"
         if review.limit_until > self.state.at:
             return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's rate limit"
         if self.state.treasury_words:

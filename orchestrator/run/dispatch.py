@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.purse import find_growing
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
-from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of
+from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
 from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
@@ -102,10 +102,11 @@ def send_message(
         case "wave":
             send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "review":
-            of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+            of_task = review_request(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
             send(review, of_task, message_id=sent.message_id, queue=queue)
         case "wave_review":
-            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
+            of_whole = wave_review_request(course, state, sent, now=now, resent=resent)
+            send(review, of_whole, message_id=sent.message_id, queue=queue)
         case "landing":
             landing = land_request(course, state, sent, now=now, done=done)
             send(land, landing, message_id=sent.message_id, queue=queue)
@@ -255,7 +256,7 @@ def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
 
 
 def review_request(
-    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float
+    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool = False
 ) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
     synthesis = write_subject(course, state, task) if task.phase == "reported" else None
@@ -276,10 +277,13 @@ def review_request(
         findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        batch=write_batch_call(state, task.review, resent=resent),
     )
 
 
-def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> ReviewRequest:
+def wave_review_request(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool = False
+) -> ReviewRequest:
     """Build the request to review all landings since the last one that was passed; beyond a bound, only their names."""
     own = state.wave_review
     answer, use = own.against, own.use or Use()
@@ -296,6 +300,7 @@ def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *
         checked=describe_checks(state.wave.green) if state.wave.green is not None else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        batch=write_batch_call(state, own.review, resent=resent),
     )
 
 

@@ -20,6 +20,7 @@ from forgepool.supervisor.messages.answers import (
     Review,
     ReviewApproval,
 )
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
 from forgepool.workers.schema.reports import Report
 
@@ -36,12 +37,6 @@ class Outstanding:
     task: str
     """Empty for what concerns no single task."""
     issued_at: float
-
-
-MOST_REVIEWS = 4
-"""
-Verdicts on one candidate. Who lands meanwhile may change the diff around its lines each time: then a person is asked.
-"""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +63,10 @@ class ReviewState:
     limited_at: float = 0.0
     """The time of the first answer in a row that told of a limit."""
     detail: str = ""
+    batch: BatchCall | None = None
+    """Its call in a batch lane, from the first request to the last; its reservation stays open as long."""
+    live: bool = False
+    """No batch brought its answer, so it is asked for live."""
 
     @property
     def passed(self) -> bool:
@@ -76,7 +75,7 @@ class ReviewState:
     def forget_candidate(self) -> None:
         """There is another one now: nothing that was said of the last holds for it."""
         self.let_go()
-        self.base, self.verdicts, self.answer, self.person = "", 0, None, None
+        self.base, self.verdicts, self.answer, self.person, self.live = "", 0, None, None, False
         self.calm()
 
     def calm(self) -> None:
@@ -97,6 +96,9 @@ class ReviewState:
             return False
         if result.not_before is None:
             self.fall_into_trouble(result.detail, at)
+        elif result.batch is not None:
+            self.calm()
+            self.detail, self.not_before = result.detail, result.not_before
         else:
             self.wait_for_limit(result.not_before, result.detail, at)
         return True
@@ -114,21 +116,42 @@ class ReviewState:
         self.not_before = self.limit_until = max(until, at + pause_s(self.waits))
 
     def let_go(self) -> None:
-        """Drop the review under way; its possible use stays counted."""
-        if self.message is not None and (use := self.uses.get(self.sent)) is not None:
-            self.uses = self.uses | {self.sent: give_up_use(use, taken=bool(self.holder), seen=None)}
-        self.message, self.holder = None, ""
+        """Drop the review under way; its possible use stays counted, as a batch may be paid that is not read."""
+        begun = self.batch is not None and self.batch.again
+        if (self.message is not None or begun) and (use := self.uses.get(self.sent)) is not None:
+            self.uses = self.uses | {self.sent: give_up_use(use, taken=begun or bool(self.holder), seen=None)}
+        self.message, self.holder, self.batch = None, "", None
+
+    def lose(self) -> None:
+        """Drop the request under way. A batch that it may have made is looked for by the next one."""
+        if self.batch is None:
+            self.let_go()
+        else:
+            self.batch = self.batch.model_copy(update={"again": True})
+            self.message, self.holder = None, ""
+
+    def open_use(self, number: int, use: Use, batch: BatchCall | None) -> None:
+        """Begin another request. One about a batch has the reservation of the request before it."""
+        before = {} if self.batch is None else {self.sent: None}
+        self.uses = {one: known for one, known in self.uses.items() if one not in before} | {number: use}
+        self.sent, self.batch, self.holder, self.limit_until = number, batch, "", 0.0
 
     def settle(self, review: Review) -> None:
         """
         One that broke off without a turn may have paid for one: all that was reserved counts, as for one that is lost.
-        That a model is to be asked later is no such thing.
+        That a model is to be asked later is no such thing. While a batch is waited for, nothing is settled.
         """
+        self.message, self.holder = None, ""
+        waits, ticket = review.outcome == "infrastructure", review.batch
+        if waits and self.batch is not None and (ticket is None or not ticket.over):
+            known = {"again": True} if ticket is None else {"again": True, "ticket": ticket}
+            self.batch = self.batch.model_copy(update=known)
+            return
+        self.batch, self.live = None, waits and (self.live or ticket is not None)
         use = self.uses.get(self.sent, Use())
         untold = review.outcome == "infrastructure" and review.not_before is None and not review.spent.turns
         settled = give_up_use(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
         self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
-        self.message, self.holder = None, ""
 
     def approval(self, candidate: str, patch_id: str) -> Approval | None:
         """Return the approval that lets this candidate land as this diff; None where there is none."""

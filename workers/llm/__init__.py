@@ -11,6 +11,9 @@ share `asking` (one try), `normal_forms` (one form for all vendors) and `faults`
 is shut off, for all workers; `pace` keeps them within an account's rate limits together. `table` holds the models,
 accounts and routes, `router` chooses and prices them, and `open` makes a chain of it all.
 
+A single call may go by a vendor's `batch` lane. `wires` has a lane for each vendor, and `routing.lane` is the provider
+that makes a batch, looks at it, and never waits.
+
 `scripted` is the one model that ships without a vendor: it replays turns that a person wrote, for demonstrations and
 tests, and its name says so everywhere.
 

@@ -261,6 +261,7 @@ class Purse:
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message)
-    whole = state.wave_review.use if state.wave_review.review.message else None
+    reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message or review.batch)
+    own = state.wave_review
+    whole = own.use if own.review.message or own.review.batch else None
     return any(use is not None and use.open for use in (*orders, *reviews, whole))

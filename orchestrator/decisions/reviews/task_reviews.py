@@ -2,6 +2,7 @@
 Which reviews to ask for now, with how much of the run's budget, and what follows from their answers: pure.
 """
 
+import time
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.lead.synthesis import digest_synthesis
@@ -13,10 +14,18 @@ from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_re
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked, TreasuryLimited
 from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TaskState
+from forgepool.orchestrator.state.task import MOST_TROUBLES, ReviewState, TaskState
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import MOST_REVIEWERS, ReviewPolicy
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.orders import Limits
+
+_EVENING, _MORNING = 22, 7
+"""The hours of the night, by the clock of the orchestrator's host."""
+MOST_REVIEWS = 4
+"""
+Verdicts on one candidate. Who lands meanwhile may change the diff around its lines each time: then a person is asked.
+"""
 
 
 def next_reviews(
@@ -38,15 +47,19 @@ def next_reviews(
     sent: list[ReviewSent] = []
     ledger = course.ledger_for(state)
     last = not may_come_back(state)
+    # Those in a batch have their money.
+    able.sort(key=lambda task: task.review.batch is None)
     for task in able[:free]:
         reserved = Reservation()
-        if needs_money(course):
+        if task.review.batch is not None:
+            reserved = get_reservation(task.review)
+        elif needs_money(course):
             least = _least_to_review(course, state, task)
             found = ledger.reserve(limits(course, task), useful=min(free, len(able)), last=last, least=least)
             if found is None:
                 break
             reserved, ledger, last = found, ledger.with_reserved(found), False
-        sent.append(_review(state, task, now, reserved))
+        sent.append(_review(course, state, task, now, reserved))
     return sent
 
 
@@ -190,19 +203,48 @@ def _wanting(course: PlanIndex, state: RunState) -> Iterator[TaskState]:
             yield task
 
 
-def _review(state: RunState, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
-    number = task.review.sent + 1
+def next_batch_call(course: PlanIndex, review: ReviewState, message_id: str, now: float) -> BatchCall | None:
+    """Return the call in a batch lane that the next request is about; None where it is made live."""
+    policy = course.review_policy
+    if review.batch is not None:
+        return review.batch
+    hour = time.localtime(now).tm_hour
+    if policy.lane == "live" or review.live or (policy.when == "night" and _MORNING <= hour < _EVENING):
+        return None
+    return BatchCall(key=message_id, since=now, until=now + policy.deadline)
+
+
+def write_batch_call(state: RunState, own: ReviewState, *, resent: bool) -> BatchCall | None:
+    """Return the call as its request has it, with the batches that are known to be those of other reviews."""
+    if own.batch is None:
+        return None
+    every = (one for one in (state.wave_review.review, *state.reviews()) if one is not own)
+    tickets = (one.batch.ticket for one in every if one.batch is not None)
+    ids = tuple(ticket.id for ticket in tickets if ticket is not None and ticket.id)
+    return own.batch.model_copy(update={"again": own.batch.again or resent, "others": ids})
+
+
+def get_reservation(own: ReviewState) -> Reservation:
+    """Return what is reserved for its last request."""
+    use = own.uses.get(own.sent, Use())
+    return Reservation(usd=use.reserved_usd, tokens=use.reserved_tokens)
+
+
+def _review(course: PlanIndex, state: RunState, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
+    number, own = task.review.sent + 1, task.review
     message_id = f"{state.run}.{task.id}.{task.made_by}.review-{number}"
+    at_tip = task.base if task.phase == "testing" else state.tip
     return ReviewSent(
         task=task.id,
         number=number,
         message_id=message_id,
         token=token(message_id, now),
-        base=task.base if task.phase == "testing" else state.tip,
+        base=at_tip if own.batch is None else own.base,
         issued_at=now,
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         synthesis=digest_synthesis(task.report, state) if task.report is not None else "",
+        batch=next_batch_call(course, own, message_id, now) if task.report is None else None,
     )
 
 

@@ -323,12 +323,11 @@ def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     review = task.review
     if review.message is not None or event.number != review.sent + 1:
         raise IllegalStep(f"review {event.number} of '{task.id}' does not follow {review.sent}")
-    review.sent, review.base, review.holder = event.number, event.base, ""
+    review.base = event.base
     if task.phase == "reported":
         state.lead.reviewed, state.lead.reviewed_text = task.id, event.synthesis
-    review.limit_until = 0.0
     use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
-    review.uses = review.uses | {event.number: use}
+    review.open_use(event.number, use, event.batch)
     review.message = Outstanding(
         message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at
     )
@@ -356,7 +355,7 @@ def answer_review(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
 def lose_review(task: TaskState, event: e.MessageLost, at: float) -> None:
     """Asked for again, at once the first time; what it may have used stays counted."""
     first = task.review.troubles == 0
-    task.review.let_go()
+    task.review.lose()
     task.review.fall_into_trouble(event.why, at)
     if first:
         task.review.not_before = at

@@ -7,8 +7,9 @@ the first question.
 
 from functools import partial
 from importlib import import_module
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never, cast
 
+from forgepool.workers.llm.batch import Batches
 from forgepool.workers.llm.provider import Endpoint, ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
@@ -19,6 +20,11 @@ from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
+
+if TYPE_CHECKING:
+    from forgepool.workers.llm.wires.anthropic import AnthropicMessages
+    from forgepool.workers.llm.wires.openai_chat import OpenAIChat
+    from forgepool.workers.llm.wires.openai_responses import OpenAIResponses
 
 _NO_KEY = "none"
 """The key for a server that needs none: the kits insist on one."""
@@ -132,6 +138,18 @@ def _adapter(table: Table, candidate: ModelChoice) -> Provider:
             return OpenAIChat(endpoint)
         case other:
             assert_never(other)
+
+
+def open_batches(table: Table, candidate: ModelChoice) -> Batches:
+    """Return the batch lane of a model's account."""
+    live = _adapter(table, candidate)
+    if table.accounts[candidate.account].wire == "anthropic":
+        from forgepool.workers.llm.wires.anthropic_batch import AnthropicBatches
+
+        return AnthropicBatches(cast("AnthropicMessages", live))
+    from forgepool.workers.llm.wires.openai_batch import OpenAIBatches
+
+    return OpenAIBatches(cast("OpenAIResponses | OpenAIChat", live))
 
 
 def _client(settings: Settings) -> Redis | None:
