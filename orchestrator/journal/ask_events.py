@@ -98,15 +98,3 @@ class BudgetAwaited(Message):
     kind: Literal["budget.awaited"] = "budget.awaited"
     task: str
     attempt: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A running attempt's request for paths beyond those it holds, and the answer."""
-
-    number: int
-    paths: tuple[str, ...]
-    at: float
-    verdict: Literal["granted", "queued", "refused"] | None = None
-    """None for no longer than one turn of the loop."""
-    why: str = ""

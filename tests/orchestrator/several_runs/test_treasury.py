@@ -1,5 +1,6 @@
 """The limits on all runs together: no cap is passed by a cent, and nothing is reserved for ever."""
 
+import os
 import random
 import shutil
 import time
@@ -21,17 +22,13 @@ from forgepool.orchestrator.decisions.orders.treasury import (
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.hub import CannotRun
-from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, hold_treasury, open_desk, read_treasury
+from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, open_desk, read_treasury
 from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue.broker import Redis
-from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent, Spent
 from forgepool.workers.schema.settings import Settings
-
-import os
 
 ROUNDS = int(os.environ.get("ROUNDS", "1000"))
 DAY_S = 24 * 3600.0
