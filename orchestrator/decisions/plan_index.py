@@ -83,8 +83,8 @@ class PlanIndex:
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
-        Return the index with the tasks that were added to the run, without those dropped, and with the models that a
-        person has chosen, or their ladders have; itself if it is so.
+        Return the index with the tasks that were added to the run, and without those that were dropped. Their models
+        are those that a person or their ladders have chosen. It is the same index if nothing differs.
         """
         same = self.added == state.added and self.dropped == state.dropped
         if same and self.models == state.models and self.rungs == state.rungs:

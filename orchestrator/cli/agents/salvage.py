@@ -10,6 +10,7 @@ import typer
 
 from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.run.options import OneTask, Run, find_run_with
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.decisions.reasons import author_in, count_of, one_line
 from forgepool.orchestrator.launch.salvage import (
     SalvagedWork,
@@ -20,7 +21,6 @@ from forgepool.orchestrator.launch.salvage import (
 )
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages.requests import PERSON
