@@ -4,7 +4,7 @@ Prints what a landing costs where the first attempt is wrong: seen in VERIFY, me
     python benchmarks/fleet/mending.py [--tasks 6] [--files 5] [--lines 40]
 
 One run has three groups of tasks, done by the built-in agent with a local server in place of its models. The model
-writes `--files` files of `--lines` lines, one in each turn, and the last line is wrong. Where the harness tells it so, it
+writes `--files` files of `--lines` lines, one in each turn, and the last line is wrong. Where the harness says so, it
 reads and edits that file alone.
 
 `seen in VERIFY` is wrong by a finding of the scans, which comes back into the conversation. The others are wrong by a
