@@ -2,8 +2,8 @@
 The treasury of a home for one run: the limits of `treasury.yaml`, and the amounts of all runs.
 
 The truth is in the journals, and Redis holds a projection of them. The run reserves there before it journals and sends
-what costs. So a process that dies in between has reserved too much and never too little, until the run goes on, another
-run of its home starts, or the period ends.
+what costs. So a process that dies in between has reserved too much and never too little. This lasts until the run goes
+on, another run of its home starts, or the period ends.
 """
 
 import calendar
