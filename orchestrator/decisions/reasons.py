@@ -264,11 +264,13 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
 
 
-def author_of(planned: Task, result: WorkResult) -> Author:
-    """Return the author. A model without a reported family could be of any family."""
+def author_of(planned: Task, result: WorkResult | None) -> Author:
+    """Return the author. A model without a reported family could be of any family; so could one without a result."""
     agent = planned.agent
     name = agent.program if isinstance(agent, CliAgent | AcpAgent) else agent.kind
     unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    if result is None:
+        return Author(agent=name, families=unknown)
     return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
