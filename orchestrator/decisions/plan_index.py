@@ -355,9 +355,9 @@ class GateCourse(PlanIndex):
 
 
 def _of_no_model(entry: EntrySubmitted) -> bool:
-    """A person's, or what a run's command has made."""
+    """A person's, or what a command has made."""
     author = entry.author
-    return author.is_person or (entry.card is not None and author.agent == "command" and not author.families)
+    return author.is_person or (author.agent == "command" and not author.families)
 
 
 def gate_plan(name: str, target: str) -> Plan:

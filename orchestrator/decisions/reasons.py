@@ -72,7 +72,7 @@ _MENDABLE = ("findings", "out_of_scope", "review_failed", "rejected", "check_fai
 
 def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
-    Return the attempt that the next one mends: the one judged last. None where the next begins afresh.
+    Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
     Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
     red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
@@ -340,11 +340,13 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
 
 
-def author_of(planned: Task, result: WorkResult) -> Author:
-    """Return the author. A model without a reported family could be of any family."""
+def author_of(planned: Task, result: WorkResult | None) -> Author:
+    """Return the author. A model without a reported family could be of any family; so could one without a result."""
     agent = planned.agent
     name = agent.program if isinstance(agent, CliAgent | AcpAgent) else agent.kind
     unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    if result is None:
+        return Author(agent=name, families=unknown)
     return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
