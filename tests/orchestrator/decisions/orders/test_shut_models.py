@@ -166,3 +166,5 @@ def test_no_host_with_a_key_is_no_limit(watch: AccountWatch, redis: Redis) -> No
     now = redis.time()[0]
     shut(redis, "first", now + 900)
     assert watch.look(PLAN, [host()], now) == {}
+    watch._looked, plan = 0.0, course(task("a", agent=BuiltinAgent())).plan
+    assert watch.look(plan, [host()], now) == {}, "no account is left to ask about"
