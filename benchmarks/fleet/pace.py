@@ -1,7 +1,7 @@
 """
 Measures how well workers share an account's rate limits: with the pace that they keep together, and without it.
 
-    nice python benchmarks/fleet/pace.py [--workers 2 8 32] [--seconds 15] [--wire anthropic]
+    nice python benchmarks/fleet/pace.py [--workers 2 8 32] [--seconds 20] [--wire anthropic]
 
 Workers are processes with the real client (`open_models`, the vendor's kit, retries, breaker). They ask the local
 vendor over HTTP, which has real token buckets for requests, input and output, and share a real Redis. They belong to up
@@ -77,7 +77,7 @@ class Measured:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().partition("\n")[0])
     parser.add_argument("--workers", nargs="*", type=int, default=[*SIZES], choices=[*SIZES])
-    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--wire", choices=get_args(Wire), default="anthropic")
     said = parser.parse_args()
     print(f"{'workers':>7}  {'':<6} {'goodput':>7} {'429':>7} {'Jain':>6} {'calls':>6}", flush=True)
