@@ -188,6 +188,7 @@ class TreasuryFacts:
     open: bool = True
     """False until all runs have said what they use: until then nothing may be reserved."""
     _sums: dict[str, tuple[int, Totals]] = field(default_factory=dict, compare=False, repr=False)
+    _restricted: dict[Budget, tuple[int, BudgetLedger]] = field(default_factory=dict, compare=False, repr=False)
 
     def mine(self, state: RunState, standing: LimitStanding) -> Totals:
         """Return what the run itself has of a limit."""
@@ -202,6 +203,12 @@ class TreasuryFacts:
         Return the budget of the run with what counts of it; where the treasury leaves less, what it leaves, with what
         the run has in the same period.
         """
+        known = self._restricted.get(own)
+        if known is None or known[0] != state.number:
+            known = self._restricted[own] = state.number, self._restrict(own, state)
+        return known[1]
+
+    def _restrict(self, own: Budget, state: RunState) -> BudgetLedger:
         ledger, left = BudgetLedger.of(own, state.uses()), self.left(state, review=True)
         usd, tokens = own.usd, own.tokens
         if left.usd is not None and (ledger.left_usd is None or left.usd < ledger.left_usd):

@@ -81,6 +81,8 @@ class TreasuryDesk:
     person: str
     settings: Settings
     source: TreasurySource
+    is_held: bool
+    """The home's runs keep limits together that hold work back, by `hold_treasury`."""
     settle_s: float = SETTLE_S
     """0 on a Redis of the run's own, where no other can be."""
     life_s: float = LIFE_S
@@ -172,7 +174,10 @@ class TreasuryDesk:
         """
         year, month, *_ = time.gmtime(now)
         begun = calendar.timegm((year, month, 1, 0, 0, 0))
-        home = [one for one in read_home(self.settings, unread=[], since=begun) if one.run != self.run]
+        unread: list[str] = []
+        home = [one for one in read_home(self.settings, unread=unread, since=begun) if one.run != self.run]
+        for problem in unread:
+            log.warning("treasury.not_counted", run=self.run, why=problem)
         expected = {*self._present, *(one.run for one in home if one.live)} - {self.run}
         self._epoch = join_epoch(self.client, self.run, expected=sorted(expected), settle_s=self.settle_s)
         for spending in home:
@@ -203,8 +208,9 @@ class TreasuryDesk:
             source = read_treasury(self.settings)
         except DocumentWrong as wrong:
             log.warning("treasury.unreadable", run=self.run, why=str(wrong))
-        else:
-            self.source = source or self.source
+            source = None
+        if source is not None and (self.is_held or not _holds_back(source)):
+            self.source = source
             if self._read_at:
                 # There may be cells in which no run has written yet.
                 self._epoch, self._quiet_until = "", time.monotonic() + self.settle_s
@@ -213,6 +219,10 @@ class TreasuryDesk:
     @property
     def _is_quiet(self) -> bool:
         return time.monotonic() < self._quiet_until
+
+
+def _holds_back(source: TreasurySource) -> bool:
+    return any(one.at_limit != "warn" for one in source.limits)
 
 
 def _holds_for(limit: TreasuryLimit, project: str, person: str) -> bool:
@@ -253,6 +263,7 @@ def open_desk(
         person=options.person,
         settings=settings,
         source=source,
+        is_held=_holds_back(source),
         settle_s=0.0 if alone else SETTLE_S,
     )
 
@@ -267,7 +278,7 @@ def hold_treasury(settings: Settings, *, alone: bool) -> Iterator[TreasurySource
         DocumentWrong: the file cannot be read.
     """
     source = read_treasury(settings)
-    if source is None or all(one.at_limit == "warn" for one in source.limits):
+    if source is None or not _holds_back(source):
         yield source
         return
     with (settings.home / "treasury.lock").open("a") as held:

@@ -1,5 +1,6 @@
 """The limits on all runs together: no cap is passed by a cent, and nothing is reserved for ever."""
 
+import os
 import random
 import shutil
 import time
@@ -20,6 +21,7 @@ from forgepool.orchestrator.decisions.orders.treasury import (
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, hold_treasury, open_desk, read_treasury
@@ -31,9 +33,7 @@ from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent, Spent
 from forgepool.workers.schema.settings import Settings
 
-import os
-
-ROUNDS = int(os.environ.get("ROUNDS", "1000"))
+ROUNDS = 1000
 DAY_S = 24 * 3600.0
 TASKS = [f"t{number}" for number in range(8)]
 PLAN = course(*(task(name, agent=BuiltinAgent()) for name in TASKS)).plan
@@ -271,7 +271,7 @@ def test_no_cap_is_passed_under_a_thousand_interleavings_and_kills_of_ten_runs(
             fleet.check()
         fleet.now += DAY_S if fleet.chance.random() < 0.1 else 0.0
         fleet.forget()
-    print(fleet.reserved, fleet.refused, fleet.made)
+    assert fleet.reserved > 100 and fleet.refused > 100 and fleet.made > 20, fleet
     _nothing_stays_reserved(fleet)
 
 
@@ -292,3 +292,125 @@ def _wait_until_open(player: Player, now: float) -> None:
     while not player.desk.look(player.state, now).open:
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def one_run(settings: Settings, redis: Redis, name: str = "p-1", **said: str) -> Player:
+    fields = {"hub": "/two", "target": "t", "plan_file": "", "plan_file_digest": "", "person": "bob"} | said
+    return Player(settings, redis, RunOptions(run=name, workers=1, **fields), time.time())
+
+
+def test_a_reservation_that_is_made_again_takes_nothing_more(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    order = player.order("t0", 1.5, 0, player.now)
+    assert player.reserve(order, player.now) == [order] == player.reserve(order, player.now)
+    player.take(order)
+    assert not player.reserve(player.order("t1", 0.2, 0, player.now), player.now), "1.60 are for orders"
+    assert player.reserve(player.order("t1", 0.1, 0, player.now), player.now)
+    player.die()
+
+
+def test_what_an_order_leaves_goes_to_another_run_at_its_next_look(settings: Settings, redis: Redis) -> None:
+    first, second = one_run(settings, redis), one_run(settings, redis, "p-2")
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    wanted = second.order("t0", 1.0, 0, second.now)
+    first.desk.look(first.state, first.now)
+    second.desk.look(second.state, second.now)
+    assert not second.reserve(wanted, second.now)
+    spent = result("t0", outcome="no_change", spent=Spent(cost_usd=0.4))
+    first.take(e.OrderAnswered(task="t0", result=spent.model_copy(update={"order_id": "p-1.t0.1"})))
+    first.desk.look(first.state, first.now)
+    assert second.reserve(wanted, second.now) == [wanted]
+    for player in (first, second):
+        player.die()
+
+
+def test_nothing_is_reserved_after_a_loss_of_redis_until_all_runs_have_told_what_they_have(
+    settings: Settings, redis: Redis
+) -> None:
+    first, second = one_run(settings, redis), one_run(settings, redis, "p-2")
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    second.desk.look(second.state, second.now)
+    redis.flushall()
+    wanted = second.order("t0", 0.5, 0, second.now)
+    assert not second.desk.look(second.state, second.now).open and not second.reserve(wanted, second.now)
+    first.desk.look(first.state, first.now)
+    facts = second.desk.look(second.state, second.now)
+    assert facts.open and facts.current[0].others.orders_usd == 1_500_000
+    assert not second.reserve(wanted, second.now), "1.60 are for orders"
+    for player in (first, second):
+        player.die()
+
+
+def test_what_a_killed_run_had_counts_by_its_journal_where_redis_has_lost_it(settings: Settings, redis: Redis) -> None:
+    first = one_run(settings, redis)
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    first.die()
+    redis.flushall()
+    second = one_run(settings, redis, "p-2")
+    facts = second.desk.look(second.state, second.now)
+    assert facts.open and facts.current[0].others.orders_usd == 1_500_000
+    tomorrow = second.desk.look(second.state, second.now + DAY_S)
+    assert tomorrow.current[0].others == Totals(), "it holds nothing of the next day"
+    second.die()
+
+
+def test_another_programs_value_under_a_key_stops_no_run(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    redis.set("forgepool:treasury:epoch", "theirs")
+    player.desk.look(player.state, player.now)
+    assert player.desk.look(player.state, player.now).open
+    player.die()
+
+
+def test_without_a_file_no_key_is_written(tmp_path: Path, redis: Redis) -> None:
+    settings = Settings(home=tmp_path, cache=tmp_path / "cache")
+    with hold_treasury(settings, alone=True) as source:
+        assert source is None
+        options = RunOptions(run="p-1", hub="/h", target="t", workers=1, plan_file="", plan_file_digest="")
+        assert open_desk(settings, source, options, redis, alone=True) is None
+    assert redis.keys() == [] and not (tmp_path / "treasury.lock").exists()
+
+
+def test_runs_of_one_redis_stand_beside_each_other_and_one_of_its_own_does_not(settings: Settings) -> None:
+    refused = pytest.raises(CannotRun, match="give all runs and queues one Redis with --broker")
+    shared = (hold_treasury(settings, alone=False), hold_treasury(settings, alone=False))
+    with shared[0], shared[1], refused, hold_treasury(settings, alone=True):
+        pass
+    (settings.home / "treasury.yaml").write_text("version: 1\nlimits: [{per: day, usd: 1, at_limit: warn}]")
+    with hold_treasury(settings, alone=True), hold_treasury(settings, alone=True) as source:
+        assert source is not None
+
+
+def test_a_changed_file_is_taken_in_and_a_wrong_one_is_not(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    assert [one.limit.usd for one in player.desk.look(player.state, player.now).current] == [2.0, 9.0]
+    for at, (text, usd) in enumerate((("version: 1\nlimits: [{per: day, usd: 3}]", 3.0), ("version: 2", 3.0)), 1):
+        (settings.home / "treasury.yaml").write_text(text)
+        os.utime(settings.home / "treasury.yaml", (at, at))
+        assert [one.limit.usd for one in player.desk.look(player.state, player.now).current] == [usd]
+    player.die()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("version: 1\nlimits: []", "2: "),
+        ("version: 1\nlimits:\n  - {per: week, usd: 1}", "3: 'per' of entry 1 of 'limits'"),
+        ("version: 1\nlimits:\n  - {per: day}", "3: a limit has neither 'usd' nor 'tokens'; give it an amount"),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1}\n  - {per: day, usd: 1, project: /h, person: ada}",
+            "4: a limit holds for a project or for a person; make two limits of it",
+        ),
+        ("version: 1\nlimits:\n  - {per: day, usd: -1}", "3: "),
+        ("version: 1\nlimits:\n  - {per: day, usd: 1, then: ask}", "3: unknown key 'then'"),
+        ("version: 1\nkept_for_reviews: 1\nlimits:\n  - {per: day, usd: 1}", "2: "),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence_with_its_line(settings: Settings, text: str, sentence: str) -> None:
+    path = settings.home / "treasury.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentWrong) as wrong:
+        read_treasury(settings)
+    assert wrong.value.mistakes[0].startswith(f"{path}:{sentence}") and len(wrong.value.mistakes) == 1
+    (found,) = [one for one in examine(settings, None) if one.what == "treasury"] if "then" in text else [None]
+    assert found is None or (found.verdict == "bad" and sentence in found.found)
