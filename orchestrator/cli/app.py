@@ -67,6 +67,7 @@ GROUPS = {
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
         "add": ("cli.planning.add", "Add tasks to a run"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
+        "budget": ("cli.run.requests", "Give a run another budget"),
         "salvage": ("cli.agents.salvage", "Get work that did not land"),
         "retry": ("cli.run.retry", "Retry tasks, with a note or another model"),
     },

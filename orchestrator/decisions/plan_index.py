@@ -67,6 +67,8 @@ class PlanIndex:
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
     models: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """By task, the model that a person has chosen since."""
+    rungs: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """By task, the place, from 1, of its model in its ladder, where that may not be the first."""
     treasury: TreasuryFacts | None = field(default=None, kw_only=True)
     """The limits on all runs together; None where there are none."""
 
@@ -81,13 +83,19 @@ class PlanIndex:
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
-        Return the index with the tasks that were added to the run, without those dropped, and with the models that a
-        person has chosen; itself if it is so.
+        Return the index with the tasks that were added to the run, and without those that were dropped. Their models
+        are those that a person or their ladders have chosen. It is the same index if nothing differs.
         """
-        if self.added == state.added and self.dropped == state.dropped and self.models == state.models:
+        same = self.added == state.added and self.dropped == state.dropped
+        if same and self.models == state.models and self.rungs == state.rungs:
             return self
-        plan = choose_models(grow_plan(self.plan, state.added, state.dropped), state.models)
-        return replace(self, plan=plan, added=state.added, dropped=state.dropped, models=state.models)
+        grown = self.plan if same else grow_plan(self.plan, state.added, state.dropped)
+        plan, models, rungs = choose_models(grown, state.models, state.rungs), state.models, state.rungs
+        index = replace(self, plan=plan, added=state.added, dropped=state.dropped, models=models, rungs=rungs)
+        if same and "graph" in self.__dict__:
+            # It knows no models, and tasks climb often: the frontier is kept with it.
+            index.__dict__["graph"] = self.graph
+        return index
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -287,7 +295,8 @@ class PlanIndex:
         )
 
     def _lacks_review(self, task: TaskState) -> bool:
-        under_way = task.review.passed or task.review.message is not None
+        review = task.review
+        under_way = review.passed or review.message is not None or review.batch is not None
         return self.wants_review(task) and not (under_way or self.wants_person(task))
 
 
@@ -346,9 +355,9 @@ class GateCourse(PlanIndex):
 
 
 def _of_no_model(entry: EntrySubmitted) -> bool:
-    """A person's, or what a run's command has made."""
+    """A person's, or what a command has made."""
     author = entry.author
-    return author.is_person or (entry.card is not None and author.agent == "command" and not author.families)
+    return author.is_person or (author.agent == "command" and not author.families)
 
 
 def gate_plan(name: str, target: str) -> Plan:

@@ -52,9 +52,11 @@ from forgepool.orchestrator.journal.run_events import (
     LandingAnswered,
     LandingIntended,
     MessagesRefused,
+    ModelsShut,
     PartRestarted,
     PlanRevised,
     RunEnded,
+    RunForecast,
     RunPaused,
     RunResumed,
     RunStarted,
@@ -142,6 +144,7 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "ModelsShut",
     "MoneyAsked",
     "MoneyGranted",
     "MoneyQueued",
@@ -162,6 +165,7 @@ __all__ = [
     "ReviewSent",
     "RunEnded",
     "RunEvent",
+    "RunForecast",
     "RunPaused",
     "RunResumed",
     "RunStarted",
@@ -204,9 +208,11 @@ RunEvent = (
     | HostsLacking
     | HostSuspended
     | MessagesRefused
+    | ModelsShut
     | PartRestarted
     | PlanRevised
     | RunEnded
+    | RunForecast
     | RunPaused
     | RunResumed
     | RunStarted

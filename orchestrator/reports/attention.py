@@ -110,7 +110,7 @@ def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
             yield _of_task(state, task, "trouble", task.detail, "retry")
     if broke:
         tokens = course.budget(state).usd is None
-        command = f"forgepool resume {state.run} --budget-{'tokens TOKENS' if tokens else 'usd USD'}"
+        command = f"forgepool budget {state.run} --{'tokens TOKENS' if tokens else 'usd USD'}"
         used = "; ".join(budget_words(course.ledger(state))) or broke[0].detail
         names = shorten_list([task.id for task in broke])
         since = min(task.since for task in broke)

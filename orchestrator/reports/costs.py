@@ -6,13 +6,17 @@ not as zero.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import PlainSerializer
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
 from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine
 from forgepool.orchestrator.state.run import RunState
@@ -106,6 +110,38 @@ class LedgerTotals:
     @classmethod
     def of(cls, ledger: BudgetLedger) -> "LedgerTotals":
         return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
+
+
+def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> Iterator[str]:
+    """Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since."""
+    landed: tuple[str, ...] = ()
+    at: dict[str, int] = {}
+    made: defaultdict[int, list[tuple[TaskState, int]]] = defaultdict(list)
+    red: set[str] = set()
+    for one in recorded:
+        match one.event:
+            case e.OrderSent(task=name, attempt=attempt) if name in course.tasks and course.tasks[name].ladder:
+                if course.lead != name and name not in course.models:
+                    made[at.get(name, 1)].append((state.tasks[name], attempt))
+            case e.TaskReturned(task=name, rung=rung) | e.TaskRejected(task=name, rung=rung) if rung:
+                at[name] = rung
+            case e.TaskRetried(task=name, afresh=True):
+                at.pop(name, None)
+            case e.WaveSent(tasks=tasks):
+                landed = tasks
+            case e.WaveAnswered(result=result) if result.verdict not in ("green", "infrastructure"):
+                red.update(landed)
+            case _:
+                pass
+    for rung, attempts in sorted(made.items()):
+        uses = [task.uses[number] for task, number in attempts if number in task.uses]
+        ended = [task.id for task, number in attempts if task.phase == "landed" and task.made_by == number]
+        cost = bill(uses)
+        models = f" ({', '.join(cost.models)})" if cost.models else ""
+        doubted = len(red.intersection(ended))
+        since = f" ({doubted} before a post-merge check that was red)" if doubted else ""
+        counts = f"attempts: {len(attempts)}, landed: {len(ended)}{since}"
+        yield f"model {rung} of its ladder{models}: {counts}, {cost_words(cost)}"
 
 
 ReportedLedger = Annotated[BudgetLedger, PlainSerializer(LedgerTotals.of, return_type=LedgerTotals)]
@@ -304,3 +340,36 @@ def describe_money(event: e.Event) -> str | None:
             return {"waits": f"work waits: {words}", "passed": passed}.get(event.effect, words)
         case _:
             return None
+
+
+def describe_forecast(forecast: e.RunForecast) -> str:
+    """Return a forecast as the end of a sentence."""
+    least, middle, most = map(stretch, forecast.seconds)
+    said = f"{middle} ({least} to {most})"
+    return f"{said}, and {_forecast_usd(forecast.usd)}" if forecast.usd and forecast.usd[-1] else said
+
+
+def _forecast_usd(usd: tuple[float, float, float]) -> str:
+    least, middle, most = map(usd_words, usd)
+    return f"{middle} USD ({least} to {most})"
+
+
+def describe_terms(event: e.BudgetSet | e.RunForecast) -> str:
+    """Return in one sentence what a run may use, or what it is expected to."""
+    if isinstance(event, e.BudgetSet):
+        return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+    by = count_of(len(event.runs), "earlier run") if event.runs else "the plan's durations"
+    return f"forecast from {by}: {describe_forecast(event)}"
+
+
+def compare_forecast(state: RunState, took_s: float) -> Iterator[str]:
+    """Yield how long a run took, and its cost, against its forecast; nothing where there was none."""
+    forecast = state.forecast
+    if forecast is None:
+        return
+    least, middle, most = map(stretch, forecast.seconds)
+    yield f"time: {middle} ({least} to {most}) was forecast, {stretch(took_s)} was taken"
+    used = bill(state.uses())
+    if forecast.usd is not None and (forecast.usd[-1] or used.counts):
+        unknown = " and what has no known price" if used.unpriced_attempts else ""
+        yield f"cost: {_forecast_usd(forecast.usd)} was forecast, {usd_words(used.priced_usd)} USD{unknown} was used"

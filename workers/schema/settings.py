@@ -83,6 +83,8 @@ class Settings(BaseModel):
     """The token by which a hub on another host knows the queue; a hub on this host has a file for it."""
     gate_api_token: SecretStr | None = None
     """The token that callers of the queue's HTTP API show."""
+    watch_token: SecretStr | None = None
+    """A token of `forgepool serve` on another machine, for `forgepool watch URL`."""
     github_token: SecretStr | None = None
     gitlab_token: SecretStr | None = None
     """The tokens by which GitHub and GitLab know the bot that reports for the queue."""

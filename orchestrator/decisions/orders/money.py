@@ -219,10 +219,10 @@ def _part_question(course: PlanIndex, state: RunState, task: TaskState) -> str |
         return None
     cut = cut_limits(task.uses[task.result.attempt], course.limits(task.id))
     limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
-    option = "--budget-tokens TOKENS" if cut and cut[0][0] == "tokens" else "--budget-usd USD"
+    option = "--tokens TOKENS" if cut and cut[0][0] == "tokens" else "--usd USD"
     return (
         f"the part of the run's budget that it was given, {limits}, was not enough; "
-        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
+        f"give the run's new budget, and it goes on: forgepool budget {state.run} {option}"
     )
 
 
@@ -270,8 +270,8 @@ def _kept_words(kept: Reservation) -> str:
 
 def budget_question(state: RunState, ledger: BudgetLedger, kind: str, *, kept: Reservation = NOTHING) -> str:
     if kind == "usd":
-        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
+        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--usd USD"
     else:
-        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
+        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--tokens TOKENS"
     apart = f", and {words}" if (words := _kept_words(kept)) else ""
-    return f"the run's budget is used: {of} spent or reserved{apart}; raise it: forgepool resume {state.run} {option}"
+    return f"the run's budget is used: {of} spent or reserved{apart}; raise it: forgepool budget {state.run} {option}"

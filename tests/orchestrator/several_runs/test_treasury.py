@@ -28,6 +28,7 @@ from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, hold_tr
 from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent, Spent
@@ -306,6 +307,19 @@ def test_a_reservation_that_is_made_again_takes_nothing_more(settings: Settings,
     player.take(order)
     assert not player.reserve(player.order("t1", 0.2, 0, player.now), player.now), "1.60 are for orders"
     assert player.reserve(player.order("t1", 0.1, 0, player.now), player.now)
+    player.die()
+
+
+def test_a_review_in_a_batch_counts_once_when_its_first_request_was_sent(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    batch = BatchCall(key="b", since=player.now, until=player.now + 3600.0)
+    first = player.review(1.5, player.now).model_copy(update={"batch": batch})
+    player.take(*player.reserve(first, player.now), e.MessageLost(message_id=first.message_id, why="gone"))
+    again = player.review(1.5, player.now + DAY_S).model_copy(update={"batch": batch})
+    assert player.reserve(again, player.now + DAY_S) == [again]
+    player.take(again)
+    counted = [one for one in list_counted(player.state) if one.usd]
+    assert [(one.at, one.review, one.usd) for one in counted] == [(player.now, True, 1.5)]
     player.die()
 
 
