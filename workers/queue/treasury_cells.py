@@ -142,7 +142,7 @@ class CellAnswer:
 
 def join_epoch(client: Redis, run: str, *, expected: Sequence[str], settle_s: float) -> str:
     """Return the epoch that Redis is in, or begin one. `expected` are runs that were there when it was last seen."""
-    arguments = (run, secrets.token_hex(8), int(settle_s * 1000), *expected)
+    arguments: tuple[str | int, ...] = (run, secrets.token_hex(8), int(settle_s * 1000), *expected)
     answer = _ask(client, _JOIN, (_EPOCH, _RUNS), arguments) or _ask(client, _JOIN, (_EPOCH, _RUNS), arguments)
     return str(answer)
 

@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,15 @@ def settings(tmp_path: Path) -> Settings:
     return made
 
 
+@pytest.fixture(autouse=True)
+def _processes() -> Iterator[None]:
+    """End the processes of a test's runs, also of one that fails."""
+    yield
+    for player in PLAYERS:
+        player.die()
+    PLAYERS.clear()
+
+
 @dataclass
 class Player:
     """A run: its journal, and as long as a process runs it, its state and its side of the treasury."""
@@ -72,6 +81,7 @@ class Player:
 
     def __post_init__(self) -> None:
         kept = run_folder.keep(self.settings, self.options, PLAN)
+        PLAYERS.append(self)
         self.wake()
         self.take(e.RunStarted(run=kept.options.run, plan_digest="d", hub=kept.options.hub, target="t", tip="c0"))
 
@@ -285,7 +295,9 @@ def _nothing_stays_reserved(fleet: Fleet) -> None:
     _wait_until_open(last, fleet.now)
     whole = last.order("t0", 0.79, 0, fleet.now)
     assert last.reserve(whole, fleet.now) == [whole]
-    last.die()
+
+
+PLAYERS: list[Player] = []
 
 
 def _wait_until_open(player: Player, now: float) -> None:
@@ -297,7 +309,9 @@ def _wait_until_open(player: Player, now: float) -> None:
 
 def one_run(settings: Settings, redis: Redis, name: str = "p-1", **said: str) -> Player:
     fields = {"hub": "/two", "target": "t", "plan_file": "", "plan_file_digest": "", "person": "bob"} | said
-    return Player(settings, redis, RunOptions(run=name, workers=1, **fields), time.time())
+    player = Player(settings, redis, RunOptions(run=name, workers=1, **fields), time.time())
+    player.desk.look(player.state, player.now)
+    return player
 
 
 def test_a_reservation_that_is_made_again_takes_nothing_more(settings: Settings, redis: Redis) -> None:
@@ -307,7 +321,6 @@ def test_a_reservation_that_is_made_again_takes_nothing_more(settings: Settings,
     player.take(order)
     assert not player.reserve(player.order("t1", 0.2, 0, player.now), player.now), "1.60 are for orders"
     assert player.reserve(player.order("t1", 0.1, 0, player.now), player.now)
-    player.die()
 
 
 def test_a_review_in_a_batch_counts_once_when_its_first_request_was_sent(settings: Settings, redis: Redis) -> None:
@@ -320,7 +333,6 @@ def test_a_review_in_a_batch_counts_once_when_its_first_request_was_sent(setting
     player.take(again)
     counted = [one for one in list_counted(player.state) if one.usd]
     assert [(one.at, one.review, one.usd) for one in counted] == [(player.now, True, 1.5)]
-    player.die()
 
 
 def test_what_an_order_leaves_goes_to_another_run_at_its_next_look(settings: Settings, redis: Redis) -> None:
@@ -334,8 +346,6 @@ def test_what_an_order_leaves_goes_to_another_run_at_its_next_look(settings: Set
     first.take(e.OrderAnswered(task="t0", result=spent.model_copy(update={"order_id": "p-1.t0.1"})))
     first.desk.look(first.state, first.now)
     assert second.reserve(wanted, second.now) == [wanted]
-    for player in (first, second):
-        player.die()
 
 
 def test_nothing_is_reserved_after_a_loss_of_redis_until_all_runs_have_told_what_they_have(
@@ -351,8 +361,6 @@ def test_nothing_is_reserved_after_a_loss_of_redis_until_all_runs_have_told_what
     facts = second.desk.look(second.state, second.now)
     assert facts.open and facts.current[0].others.orders_usd == 1_500_000
     assert not second.reserve(wanted, second.now), "1.60 are for orders"
-    for player in (first, second):
-        player.die()
 
 
 def test_what_a_killed_run_had_counts_by_its_journal_where_redis_has_lost_it(settings: Settings, redis: Redis) -> None:
@@ -365,7 +373,6 @@ def test_what_a_killed_run_had_counts_by_its_journal_where_redis_has_lost_it(set
     assert facts.open and facts.current[0].others.orders_usd == 1_500_000
     tomorrow = second.desk.look(second.state, second.now + DAY_S)
     assert tomorrow.current[0].others == Totals(), "it holds nothing of the next day"
-    second.die()
 
 
 def test_another_programs_value_under_a_key_stops_no_run(settings: Settings, redis: Redis) -> None:
@@ -373,7 +380,6 @@ def test_another_programs_value_under_a_key_stops_no_run(settings: Settings, red
     redis.set("forgepool:treasury:epoch", "theirs")
     player.desk.look(player.state, player.now)
     assert player.desk.look(player.state, player.now).open
-    player.die()
 
 
 def test_without_a_file_no_key_is_written(tmp_path: Path, redis: Redis) -> None:
@@ -402,21 +408,20 @@ def test_a_changed_file_is_taken_in_and_a_wrong_one_is_not(settings: Settings, r
         (settings.home / "treasury.yaml").write_text(text)
         os.utime(settings.home / "treasury.yaml", (at, at))
         assert [one.limit.usd for one in player.desk.look(player.state, player.now).current] == [usd]
-    player.die()
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("version: 1\nlimits: []", "2: "),
-        ("version: 1\nlimits:\n  - {per: week, usd: 1}", "3: 'per' of entry 1 of 'limits'"),
+        ("version: 1\nlimits:\n  - {per: week, usd: 1}", "3: 'per' of limit 1 must be 'day' or 'month', is 'week'"),
         ("version: 1\nlimits:\n  - {per: day}", "3: a limit has neither 'usd' nor 'tokens'; give it an amount"),
         (
             "version: 1\nlimits:\n  - {per: day, usd: 1}\n  - {per: day, usd: 1, project: /h, person: ada}",
             "4: a limit holds for a project or for a person; make two limits of it",
         ),
         ("version: 1\nlimits:\n  - {per: day, usd: -1}", "3: "),
-        ("version: 1\nlimits:\n  - {per: day, usd: 1, then: ask}", "3: unknown key 'then'"),
+        ("version: 1\nlimits:\n  - {per: day, usd: 1, then: ask}", "3: limit 1 has an unknown key 'then'"),
         ("version: 1\nkept_for_reviews: 1\nlimits:\n  - {per: day, usd: 1}", "2: "),
     ],
 )
