@@ -77,7 +77,7 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
     red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
     next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
-    mending has not helped, and where `why_never_mends` says why.
+    mending has not helped. So it does, too, where `why_never_mends` says why.
 
     A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
     """
