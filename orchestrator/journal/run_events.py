@@ -83,7 +83,7 @@ class TreasuryLimited(Message):
     """A limit of the treasury holds paid work back, has a person asked, or is told of; or the run may pass it."""
 
     kind: Literal["treasury.limited"] = "treasury.limited"
-    cell: str
+    limit: str
     """The limit in one period."""
     effect: Literal["waits", "asks", "warned", "passed"]
     """`passed`: a person lets this run pass it until its period ends."""

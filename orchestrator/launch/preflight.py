@@ -227,9 +227,9 @@ def warn_unread_survey(plan: Plan) -> str | None:
     return f"no task of plan {plan.name} reads its survey, because commands do all its work; remove 'survey'"
 
 
-def warn_uncapped(plan: Plan) -> str | None:
+def warn_uncapped(plan: Plan, settings: Settings) -> str | None:
     """Return a sentence about a plan whose models may cost any amount; None where it has a cap or pays for nothing."""
-    if plan.budget.capped or not PlanIndex(plan, {}).paid:
+    if plan.budget.capped or settings.treasury_file is not None or not PlanIndex(plan, {}).paid:
         return None
     return (
         f"plan {plan.name} calls models and has no budget: each attempt may cost {DEFAULT_USD:g} USD or its own "

@@ -139,7 +139,7 @@ def _foretell(kept: KeptRun, known: Sequence[KnownFirst], forecast: Prophet) -> 
 
 def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
     unreviewed = None if gate else unreviewable(plan, settings)
-    for sentence in filter(None, (unreviewed, warn_uncapped(plan), warn_unread_survey(plan))):
+    for sentence in filter(None, (unreviewed, warn_uncapped(plan, settings), warn_unread_survey(plan))):
         warn(sentence)
 
 

@@ -115,9 +115,11 @@ class ReviewState:
             self.message, self.holder = None, ""
 
     def open_use(self, number: int, use: Use, batch: BatchCall | None) -> None:
-        """Begin another request. One about a batch has the reservation of the request before it."""
-        before = {} if self.batch is None else {self.sent: None}
-        self.uses = {one: known for one, known in self.uses.items() if one not in before} | {number: use}
+        """Begin another request. One about a batch has the reservation of the request before it, and its time."""
+        uses = dict(self.uses)
+        if self.batch is not None and (before := uses.pop(self.sent, None)) is not None:
+            use = replace(use, sent_at=before.sent_at)
+        self.uses = uses | {number: use}
         self.sent, self.batch, self.holder, self.limit_until = number, batch, "", 0.0
 
     def settle(self, review: Review) -> None:

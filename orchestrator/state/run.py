@@ -315,7 +315,7 @@ class RunState:
     def note_treasury(self, event: e.TreasuryLimited | None) -> None:
         """Take in what is told of a limit. None: something paid was sent, so none holds the run back any more."""
         told = [*self.treasury.values(), event] if event is not None else self.treasury.values()
-        self.treasury = {one.cell: one for one in told if event is not None or one.effect != "waits"}
+        self.treasury = {one.limit: one for one in told if event is not None or one.effect != "waits"}
 
     @property
     def treasury_words(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.broker import Redis, ask_key
 
 LIFE_S = 30.0
 """Seconds for which a run is waited for that was there before."""
@@ -78,7 +78,7 @@ for i = 4, #KEYS do
       local n = 0
       for amount in string.gmatch(fields[f + 1], '%d+') do
         n = n + 1
-        sum[n] = sum[n] + tonumber(amount)
+        if n <= 4 then sum[n] = sum[n] + tonumber(amount) end
       end
     end
   end
@@ -142,8 +142,9 @@ class CellAnswer:
 
 def join_epoch(client: Redis, run: str, *, expected: Sequence[str], settle_s: float) -> str:
     """Return the epoch that Redis is in, or begin one. `expected` are runs that were there when it was last seen."""
-    arguments = (run, secrets.token_hex(8), int(settle_s * 1000), *expected)
-    return str(client.eval(_JOIN, 2, _EPOCH, _RUNS, *arguments))
+    arguments: tuple[str | int, ...] = (run, secrets.token_hex(8), int(settle_s * 1000), *expected)
+    answer = _ask(client, _JOIN, (_EPOCH, _RUNS), arguments) or _ask(client, _JOIN, (_EPOCH, _RUNS), arguments)
+    return str(answer)
 
 
 def publish_amounts(
@@ -152,7 +153,7 @@ def publish_amounts(
     """Write the amounts of a run that no process runs; nothing where a live one has written its own."""
     keys = (_EPOCH, _RUNS, _published(epoch), *(_cell(epoch, cell) for cell, _ in amounts))
     texts = [" ".join(map(str, each)) for _, each in amounts]
-    client.eval(_PUBLISH, len(keys), *keys, epoch, run, int(life_s * 1000), *texts, _KEPT_S)
+    _ask(client, _PUBLISH, keys, (epoch, run, int(life_s * 1000), *texts, _KEPT_S))
 
 
 def write_amounts(
@@ -161,14 +162,21 @@ def write_amounts(
     """Write the run's amounts: to tell them, or to reserve, which changes nothing unless all cells have room."""
     keys = (_EPOCH, _RUNS, _published(epoch), *(_cell(epoch, one.cell) for one in cells))
     arguments = [argument for one in cells for argument in one.arguments()]
-    answer = cast(
-        list[str], client.eval(_WRITE, len(keys), *keys, epoch, run, int(life_s * 1000), kind, *arguments, _KEPT_S)
-    )
+    said = _ask(client, _WRITE, keys, (epoch, run, int(life_s * 1000), kind, *arguments, _KEPT_S))
+    answer = cast(list[str], said or ["lost"])
     if answer[0] == "lost":
         return CellAnswer("lost")
     sums = [int(each) for each in answer[2:]]
     others = tuple(cast(Amounts, tuple(sums[at : at + 4])) for at in range(0, len(sums), 4))
     return CellAnswer(cast(Literal["open", "shut", "full"], answer[0]), others, tuple(answer[1].split("\n")))
+
+
+def _ask(client: Redis, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> object:
+    """Run a script; None where another program's value was under a key of ours, which is set aside."""
+    answer: object = ask_key(client, _EPOCH, "hash", lambda _: client.eval(script, len(keys), *keys, *arguments))
+    if answer is None:
+        ask_key(client, _RUNS, "zset", client.zcard)
+    return answer
 
 
 def leave_treasury(client: Redis, run: str) -> None:

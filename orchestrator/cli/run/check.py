@@ -144,7 +144,7 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
-    for sentence in filter(None, (warn_uncapped(read), warn_unread_survey(read))):
+    for sentence in filter(None, (warn_uncapped(read, settings), warn_unread_survey(read))):
         complain(sentence, 0)
     if any(need.full for task in read.tasks for need in task.needs):
         # Imported late: it brings all that asks models.

@@ -128,9 +128,10 @@ def _describe_budget(course: PlanIndex, state: RunState) -> str:
     """Return that the budget has no room for a review; empty where it has, or may have again."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return ""
-    ledger = course.ledger_for(state)
-    if course.treasury is not None and course.within(None).ledger_for(state).find_used_up(limits(course)) is None:
-        return "" if ledger.find_used_up(limits(course)) is None else "the treasury leaves no room for it"
+    ledger, alone = course.ledger_for(state), course.within(None)
+    if alone is not course and alone.ledger_for(state).find_used_up(limits(course)) is None:
+        full = course.treasury is not None and course.treasury.open and ledger.find_used_up(limits(course))
+        return "the treasury leaves no room for it" if full else ""
     match ledger.find_used_up(limits(course)):
         case "usd":
             used = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD"

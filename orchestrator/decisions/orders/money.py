@@ -138,7 +138,7 @@ def ask_for_treasury(
     standing = None if course.treasury is None else course.treasury.find_tightest(state, review=review)
     if course.treasury is None or standing is None or standing.limit.at_limit != "ask":
         return []
-    known = next((one for one in told if isinstance(one, TreasuryLimited)), state.treasury.get(standing.cell))
+    known = next((one for one in told if isinstance(one, TreasuryLimited)), state.treasury.get(standing.name))
     new = known is None or known.effect != "asks"
     noted = course.treasury.note(state, standing, "asks") if known is None or new else known
     pass_it = f"forgepool retry {state.run} {task.id} lets this run pass it until then"
@@ -156,7 +156,7 @@ def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> lis
     review = is_review_held_by_treasury(course, state)
     held = review or (free_slots > 0 and _is_order_held(course, state))
     standing = facts.find_tightest(state, review=review) if held else None
-    if standing is None or standing.cell in state.treasury:
+    if standing is None or standing.name in state.treasury:
         return []
     return [facts.note(state, standing, "waits")]
 

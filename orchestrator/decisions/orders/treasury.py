@@ -132,6 +132,11 @@ class LimitStanding:
         return f"{self.limit.scope} {self.period}"
 
     @property
+    def name(self) -> str:
+        """Its name in the journal: a word of a person is about this limit, and no other on the same amounts."""
+        return f"{self.cell} {self.limit.at_limit} {self.limit.usd} {self.limit.tokens}"
+
+    @property
     def until(self) -> float:
         """Unix seconds at which the period ends."""
         now = time.gmtime(self.at)
@@ -188,6 +193,7 @@ class TreasuryFacts:
     open: bool = True
     """False until all runs have said what they use: until then nothing may be reserved."""
     _sums: dict[str, tuple[int, Totals]] = field(default_factory=dict, compare=False, repr=False)
+    _restricted: dict[Budget, tuple[int, BudgetLedger]] = field(default_factory=dict, compare=False, repr=False)
 
     def mine(self, state: RunState, standing: LimitStanding) -> Totals:
         """Return what the run itself has of a limit."""
@@ -202,6 +208,12 @@ class TreasuryFacts:
         Return the budget of the run with what counts of it; where the treasury leaves less, what it leaves, with what
         the run has in the same period.
         """
+        known = self._restricted.get(own)
+        if known is None or known[0] != state.number:
+            known = self._restricted[own] = state.number, self._restrict(own, state)
+        return known[1]
+
+    def _restrict(self, own: Budget, state: RunState) -> BudgetLedger:
         ledger, left = BudgetLedger.of(own, state.uses()), self.left(state, review=True)
         usd, tokens = own.usd, own.tokens
         if left.usd is not None and (ledger.left_usd is None or left.usd < ledger.left_usd):
@@ -254,17 +266,17 @@ class TreasuryFacts:
         self, state: RunState, standing: LimitStanding, effect: Literal["waits", "asks", "warned"]
     ) -> TreasuryLimited:
         words = standing.words(self.mine(state, standing), reached=effect == "warned")
-        return TreasuryLimited(cell=standing.cell, effect=effect, words=words, until=standing.until)
+        return TreasuryLimited(limit=standing.name, effect=effect, words=words, until=standing.until)
 
     def warn(self, state: RunState) -> Iterator[TreasuryLimited]:
         """Yield, once in a period, that a limit is reached that only warns."""
         for standing in self.current if self.open else ():
-            is_new = standing.limit.at_limit == "warn" and standing.cell not in state.treasury
+            is_new = standing.limit.at_limit == "warn" and standing.name not in state.treasury
             if is_new and standing.is_reached(self.mine(state, standing)):
                 yield self.note(state, standing, "warned")
 
 
 def restricts(state: RunState, standing: LimitStanding) -> bool:
     """Tell whether nothing may be reserved beyond it: a person may have let the run pass it in its period."""
-    noted = state.treasury.get(standing.cell)
+    noted = state.treasury.get(standing.name)
     return standing.limit.at_limit != "warn" and (noted is None or noted.effect != "passed")

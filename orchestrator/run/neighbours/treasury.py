@@ -81,6 +81,8 @@ class TreasuryDesk:
     person: str
     settings: Settings
     source: TreasurySource
+    is_held: bool
+    """The home's runs keep limits together that hold work back, by `hold_treasury`."""
     settle_s: float = SETTLE_S
     """0 on a Redis of the run's own, where no other can be."""
     life_s: float = LIFE_S
@@ -172,7 +174,10 @@ class TreasuryDesk:
         """
         year, month, *_ = time.gmtime(now)
         begun = calendar.timegm((year, month, 1, 0, 0, 0))
-        home = [one for one in read_home(self.settings, unread=[], since=begun) if one.run != self.run]
+        unread: list[str] = []
+        home = [one for one in read_home(self.settings, unread=unread, since=begun) if one.run != self.run]
+        for problem in unread:
+            log.warning("treasury.not_counted", run=self.run, why=problem)
         expected = {*self._present, *(one.run for one in home if one.live)} - {self.run}
         self._epoch = join_epoch(self.client, self.run, expected=sorted(expected), settle_s=self.settle_s)
         for spending in home:
@@ -203,8 +208,9 @@ class TreasuryDesk:
             source = read_treasury(self.settings)
         except DocumentWrong as wrong:
             log.warning("treasury.unreadable", run=self.run, why=str(wrong))
-        else:
-            self.source = source or self.source
+            source = None
+        if source is not None and (self.is_held or not _holds_back(source)):
+            self.source = source
             if self._read_at:
                 # There may be cells in which no run has written yet.
                 self._epoch, self._quiet_until = "", time.monotonic() + self.settle_s
@@ -215,6 +221,10 @@ class TreasuryDesk:
         return time.monotonic() < self._quiet_until
 
 
+def _holds_back(source: TreasurySource) -> bool:
+    return any(one.at_limit != "warn" for one in source.limits)
+
+
 def _holds_for(limit: TreasuryLimit, project: str, person: str) -> bool:
     return limit.project in ("", project) and limit.person in ("", person)
 
@@ -222,6 +232,10 @@ def _holds_for(limit: TreasuryLimit, project: str, person: str) -> bool:
 def _cost_of(state: RunState, event: Event, now: float) -> CountedUse | None:
     """Return what an event reserves beyond what is reserved already; None where it costs nothing."""
     match event:
+        case ReviewSent(task=name) if state.tasks[name].review.batch is not None:
+            return None  # A request about a batch has its money.
+        case WaveReviewSent() if state.wave_review.review.batch is not None:
+            return None
         case OrderSent() | ReviewSent() | WaveReviewSent():
             usd, tokens, at = event.reserved_usd or 0.0, event.reserved_tokens or 0, event.issued_at
         case MoneyGranted():
@@ -253,6 +267,7 @@ def open_desk(
         person=options.person,
         settings=settings,
         source=source,
+        is_held=_holds_back(source),
         settle_s=0.0 if alone else SETTLE_S,
     )
 
@@ -267,7 +282,7 @@ def hold_treasury(settings: Settings, *, alone: bool) -> Iterator[TreasurySource
         DocumentWrong: the file cannot be read.
     """
     source = read_treasury(settings)
-    if source is None or all(one.at_limit == "warn" for one in source.limits):
+    if source is None or not _holds_back(source):
         yield source
         return
     with (settings.home / "treasury.lock").open("a") as held:

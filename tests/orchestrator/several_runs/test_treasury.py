@@ -4,7 +4,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,16 +21,20 @@ from forgepool.orchestrator.decisions.orders.treasury import (
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.launch.doctor import examine
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, open_desk, read_treasury
+from forgepool.orchestrator.run.hub import CannotRun
+from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, hold_treasury, open_desk, read_treasury
 from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.queue.broker import Redis
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent, Spent
 from forgepool.workers.schema.settings import Settings
 
-ROUNDS = int(os.environ.get("ROUNDS", "1000"))
+ROUNDS = 1000
 DAY_S = 24 * 3600.0
 TASKS = [f"t{number}" for number in range(8)]
 PLAN = course(*(task(name, agent=BuiltinAgent()) for name in TASKS)).plan
@@ -53,6 +57,15 @@ def settings(tmp_path: Path) -> Settings:
     return made
 
 
+@pytest.fixture(autouse=True)
+def _processes() -> Iterator[None]:
+    """End the processes of a test's runs, also of one that fails."""
+    yield
+    for player in PLAYERS:
+        player.die()
+    PLAYERS.clear()
+
+
 @dataclass
 class Player:
     """A run: its journal, and as long as a process runs it, its state and its side of the treasury."""
@@ -68,6 +81,7 @@ class Player:
 
     def __post_init__(self) -> None:
         kept = run_folder.keep(self.settings, self.options, PLAN)
+        PLAYERS.append(self)
         self.wake()
         self.take(e.RunStarted(run=kept.options.run, plan_digest="d", hub=kept.options.hub, target="t", tip="c0"))
 
@@ -268,7 +282,7 @@ def test_no_cap_is_passed_under_a_thousand_interleavings_and_kills_of_ten_runs(
             fleet.check()
         fleet.now += DAY_S if fleet.chance.random() < 0.1 else 0.0
         fleet.forget()
-    print(fleet.reserved, fleet.refused, fleet.made)
+    assert fleet.reserved > 100 and fleet.refused > 100 and fleet.made > 20, fleet
     _nothing_stays_reserved(fleet)
 
 
@@ -281,7 +295,9 @@ def _nothing_stays_reserved(fleet: Fleet) -> None:
     _wait_until_open(last, fleet.now)
     whole = last.order("t0", 0.79, 0, fleet.now)
     assert last.reserve(whole, fleet.now) == [whole]
-    last.die()
+
+
+PLAYERS: list[Player] = []
 
 
 def _wait_until_open(player: Player, now: float) -> None:
@@ -289,3 +305,131 @@ def _wait_until_open(player: Player, now: float) -> None:
     while not player.desk.look(player.state, now).open:
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def one_run(settings: Settings, redis: Redis, name: str = "p-1", **said: str) -> Player:
+    fields = {"hub": "/two", "target": "t", "plan_file": "", "plan_file_digest": "", "person": "bob"} | said
+    player = Player(settings, redis, RunOptions(run=name, workers=1, **fields), time.time())
+    player.desk.look(player.state, player.now)
+    return player
+
+
+def test_a_reservation_that_is_made_again_takes_nothing_more(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    order = player.order("t0", 1.5, 0, player.now)
+    assert player.reserve(order, player.now) == [order] == player.reserve(order, player.now)
+    player.take(order)
+    assert not player.reserve(player.order("t1", 0.2, 0, player.now), player.now), "1.60 are for orders"
+    assert player.reserve(player.order("t1", 0.1, 0, player.now), player.now)
+
+
+def test_a_review_in_a_batch_counts_once_when_its_first_request_was_sent(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    batch = BatchCall(key="b", since=player.now, until=player.now + 3600.0)
+    first = player.review(1.5, player.now).model_copy(update={"batch": batch})
+    player.take(*player.reserve(first, player.now), e.MessageLost(message_id=first.message_id, why="gone"))
+    again = player.review(1.5, player.now + DAY_S).model_copy(update={"batch": batch})
+    assert player.reserve(again, player.now + DAY_S) == [again]
+    player.take(again)
+    counted = [one for one in list_counted(player.state) if one.usd]
+    assert [(one.at, one.review, one.usd) for one in counted] == [(player.now, True, 1.5)]
+
+
+def test_what_an_order_leaves_goes_to_another_run_at_its_next_look(settings: Settings, redis: Redis) -> None:
+    first, second = one_run(settings, redis), one_run(settings, redis, "p-2")
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    wanted = second.order("t0", 1.0, 0, second.now)
+    first.desk.look(first.state, first.now)
+    second.desk.look(second.state, second.now)
+    assert not second.reserve(wanted, second.now)
+    spent = result("t0", outcome="no_change", spent=Spent(cost_usd=0.4))
+    first.take(e.OrderAnswered(task="t0", result=spent.model_copy(update={"order_id": "p-1.t0.1"})))
+    first.desk.look(first.state, first.now)
+    assert second.reserve(wanted, second.now) == [wanted]
+
+
+def test_nothing_is_reserved_after_a_loss_of_redis_until_all_runs_have_told_what_they_have(
+    settings: Settings, redis: Redis
+) -> None:
+    first, second = one_run(settings, redis), one_run(settings, redis, "p-2")
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    second.desk.look(second.state, second.now)
+    redis.flushall()
+    wanted = second.order("t0", 0.5, 0, second.now)
+    assert not second.desk.look(second.state, second.now).open and not second.reserve(wanted, second.now)
+    first.desk.look(first.state, first.now)
+    facts = second.desk.look(second.state, second.now)
+    assert facts.open and facts.current[0].others.orders_usd == 1_500_000
+    assert not second.reserve(wanted, second.now), "1.60 are for orders"
+
+
+def test_what_a_killed_run_had_counts_by_its_journal_where_redis_has_lost_it(settings: Settings, redis: Redis) -> None:
+    first = one_run(settings, redis)
+    first.take(*first.reserve(first.order("t0", 1.5, 0, first.now), first.now))
+    first.die()
+    redis.flushall()
+    second = one_run(settings, redis, "p-2")
+    facts = second.desk.look(second.state, second.now)
+    assert facts.open and facts.current[0].others.orders_usd == 1_500_000
+    tomorrow = second.desk.look(second.state, second.now + DAY_S)
+    assert tomorrow.current[0].others == Totals(), "it holds nothing of the next day"
+
+
+def test_another_programs_value_under_a_key_stops_no_run(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    redis.set("forgepool:treasury:epoch", "theirs")
+    player.desk.look(player.state, player.now)
+    assert player.desk.look(player.state, player.now).open
+
+
+def test_without_a_file_no_key_is_written(tmp_path: Path, redis: Redis) -> None:
+    settings = Settings(home=tmp_path, cache=tmp_path / "cache")
+    with hold_treasury(settings, alone=True) as source:
+        assert source is None
+        options = RunOptions(run="p-1", hub="/h", target="t", workers=1, plan_file="", plan_file_digest="")
+        assert open_desk(settings, source, options, redis, alone=True) is None
+    assert redis.keys() == [] and not (tmp_path / "treasury.lock").exists()
+
+
+def test_runs_of_one_redis_stand_beside_each_other_and_one_of_its_own_does_not(settings: Settings) -> None:
+    refused = pytest.raises(CannotRun, match="give all runs and queues one Redis with --broker")
+    shared = (hold_treasury(settings, alone=False), hold_treasury(settings, alone=False))
+    with shared[0], shared[1], refused, hold_treasury(settings, alone=True):
+        pass
+    (settings.home / "treasury.yaml").write_text("version: 1\nlimits: [{per: day, usd: 1, at_limit: warn}]")
+    with hold_treasury(settings, alone=True), hold_treasury(settings, alone=True) as source:
+        assert source is not None
+
+
+def test_a_changed_file_is_taken_in_and_a_wrong_one_is_not(settings: Settings, redis: Redis) -> None:
+    player = one_run(settings, redis)
+    assert [one.limit.usd for one in player.desk.look(player.state, player.now).current] == [2.0, 9.0]
+    for at, (text, usd) in enumerate((("version: 1\nlimits: [{per: day, usd: 3}]", 3.0), ("version: 2", 3.0)), 1):
+        (settings.home / "treasury.yaml").write_text(text)
+        os.utime(settings.home / "treasury.yaml", (at, at))
+        assert [one.limit.usd for one in player.desk.look(player.state, player.now).current] == [usd]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("version: 1\nlimits: []", "2: "),
+        ("version: 1\nlimits:\n  - {per: week, usd: 1}", "3: 'per' of limit 1 must be 'day' or 'month', is 'week'"),
+        ("version: 1\nlimits:\n  - {per: day}", "3: a limit has neither 'usd' nor 'tokens'; give it an amount"),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1}\n  - {per: day, usd: 1, project: /h, person: ada}",
+            "4: a limit holds for a project or for a person; make two limits of it",
+        ),
+        ("version: 1\nlimits:\n  - {per: day, usd: -1}", "3: "),
+        ("version: 1\nlimits:\n  - {per: day, usd: 1, then: ask}", "3: limit 1 has an unknown key 'then'"),
+        ("version: 1\nkept_for_reviews: 1\nlimits:\n  - {per: day, usd: 1}", "2: "),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence_with_its_line(settings: Settings, text: str, sentence: str) -> None:
+    path = settings.home / "treasury.yaml"
+    path.write_text(text)
+    with pytest.raises(DocumentWrong) as wrong:
+        read_treasury(settings)
+    assert wrong.value.mistakes[0].startswith(f"{path}:{sentence}") and len(wrong.value.mistakes) == 1
+    (found,) = [one for one in examine(settings, None) if one.what == "treasury"] if "then" in text else [None]
+    assert found is None or (found.verdict == "bad" and sentence in found.found)

@@ -1,5 +1,6 @@
 """`forgepool plan` and `forgepool do`, with models behind real HTTP: what is sent back, what stops, and what lands."""
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -56,6 +57,9 @@ def test_a_goal_lands_after_its_plan_was_sent_back(desk: Desk, ground: Path, not
     assert 4.9 < plan["budget"]["usd"] < 5.0
     assert (desk.folder / "plan.yaml").read_text().startswith(f"# Goal: {GOAL}\n# Planned ")
     assert f"| R1 | {GOAL} | first, second |" in (desk.folder / "plan.why.md").read_text()
+    rows = json.loads(desk.machine.run("spend", "--by", "task", "--json").out)["rows"]
+    (planned,) = [row["used"] for row in rows if row["name"] == f"{desk.folder.name} (planning)"]
+    assert planned["priced_usd"] == pytest.approx(5.0 - plan["budget"]["usd"], abs=0.01)
     nothing_left(ground, desk.machine)
 
 

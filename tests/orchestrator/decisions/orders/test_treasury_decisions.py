@@ -139,6 +139,15 @@ def test_a_limit_that_warns_is_told_once_and_holds_nothing_back() -> None:
     assert not [one for one in step(of, state) if isinstance(one, e.TreasuryLimited)]
 
 
+def test_a_limit_that_was_passed_leaves_a_higher_one_as_it_is() -> None:
+    asks = DAY.model_copy(update={"at_limit": "ask"})
+    both = tuple(LimitStanding(limit=one, at=NOW) for one in (asks, DAY.model_copy(update={"usd": 15.0})))
+    of, state = three(TreasuryFacts(current=both))
+    passed = e.TreasuryLimited(limit=both[0].name, effect="passed", by="ada")
+    follow(state, passed, at=NOW)
+    assert of.treasury is not None and of.treasury.left(state, review=False).usd == pytest.approx(15.0, abs=1e-4)
+
+
 def at_review(treasury: TreasuryFacts) -> tuple[PlanIndex, RunState]:
     of = course(paid("a"), paid("b"), review=PlanReview(policy=ReviewPolicy()))
     state = begun(of, sent("a"), answered("a"), queued("a", reviewed=True), check_sent("a"))
