@@ -5,7 +5,7 @@ from itertools import islice
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
+from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned, WorkKept
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
@@ -79,9 +79,10 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
 
     - after a conflict in more than half of the candidate's files, where little is left to mend;
     - after two attempts in a row that came back for the same kind of reason, since mending has not helped;
+    - with the next model of a ladder: its mistakes are to be its own, and the first one's family may review it;
     - where `why_never_mends` says why.
 
-    A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
+    A person's word goes before the first three. `candidate` stands for the last work that the hub has, of any kind.
     """
     if task.begins == "fresh" or why_never_mends(course, task.id):
         return None
@@ -93,7 +94,9 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
         return None
     conflicts_mostly = last.kind == "conflict" and 2 * len(last.paths) > work.files
     again = len(task.reasons) > 1 and task.reasons[-2].kind == last.kind
-    return None if conflicts_mostly or again else last.attempt
+    model = None if task.id in course.models else getattr(course.tasks[task.id].agent, "model", None)
+    by_another = task.id in course.rungs and model not in work.models
+    return None if conflicts_mostly or again or by_another else last.attempt
 
 
 def find_last_work(task: TaskState) -> int | None:
@@ -339,7 +342,21 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     entry = state.submitted.get(task.id)
     if entry is not None:
         return entry.author
-    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
+    if task.result is None:
+        return Author()
+    own = author_of(course.tasks[task.id], task.result)
+    earlier = [*_list_mended(task, task.result)][::-1]
+    models = tuple(dict.fromkeys((*(model for work in earlier for model in work.models), *own.models)))
+    families = tuple(dict.fromkeys((*(family for work in earlier for family in work.families), *own.families)))
+    return own.model_copy(update={"models": models, "families": families})
+
+
+def _list_mended(task: TaskState, result: WorkResult) -> Iterator[WorkKept]:
+    """Yield the earlier work of which the result is made, the newest first: its models are authors, too."""
+    number = result.mended
+    while number is not None and (work := task.works.get(number)) is not None:
+        yield work
+        number = work.mends
 
 
 def author_of(planned: Task, result: WorkResult) -> Author:
