@@ -1,11 +1,11 @@
 """
 Prints what a landing costs where the first attempt is wrong: seen in VERIFY, mended by the next one, or done afresh.
 
-    python benchmarks/fleet/mending.py [--tasks 6] [--files 5]
+    python benchmarks/fleet/mending.py [--tasks 6] [--files 5] [--lines 40]
 
 One run has three groups of tasks, done by the built-in agent with a local server in place of its models. The model
-writes `--files` files, one in each turn, and its last one is wrong. Where the harness tells it so, it reads and edits
-that file alone.
+writes `--files` files of `--lines` lines, one in each turn, and the last line is wrong. Where the harness says so, it
+reads and edits that file alone.
 
 `seen in VERIFY` is wrong by a finding of the scans, which comes back into the conversation. The others are wrong by a
 check, which the gate runs: each first attempt comes back. A person then has one group mended
@@ -35,8 +35,7 @@ from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.journal import events as e
 
 _GROUPS = {"seen": "seen in VERIFY", "mended": "returned, mended", "afresh": "returned, afresh"}
-_RIGHT = "def total(items):\n    return sum(items)\n"
-_WRONG = {"seen": _RIGHT.replace("(items)\n", "(items)  # TODO: refunds\n"), "": f"{_RIGHT}# BROKEN\n"}
+_WRONG = {"seen": "  # TODO: refunds", "": "  # BROKEN"}
 _AGAIN = ("Your work was verified, and is not done", "Your worktree begins with the change")
 
 
@@ -44,8 +43,12 @@ def main() -> int:
     read = argparse.ArgumentParser(description=(__doc__ or "").strip().splitlines()[0])
     read.add_argument("--tasks", type=int, default=6, help="tasks in each group")
     read.add_argument("--files", type=int, default=5, help="files that a task writes")
+    read.add_argument("--lines", type=int, default=40, help="lines of each file")
     said = read.parse_args()
-    with tempfile.TemporaryDirectory(prefix="mending-") as folder, VendorServer(_brain(said.files)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="mending-") as folder,
+        VendorServer(_brain(said.files, said.lines)) as server,
+    ):
         machine = Machine(folder=Path(folder) / "m", name="here")
         machine.folder.mkdir()
         know(machine, server)
@@ -53,7 +56,9 @@ def main() -> int:
     return 0
 
 
-def _brain(files: int) -> Brain:
+def _brain(files: int, lines: int) -> Brain:
+    text = "\n".join(f"TOTAL_{number} = {number} * {number}" for number in range(lines))
+
     def answer(seen: Seen) -> Answer:
         card = "\n".join(seen.texts)
         task = (re.search(r"^# Task (\S+):", card, re.MULTILINE) or ["", ""])[1]
@@ -61,9 +66,10 @@ def _brain(files: int) -> Brain:
         if "commit_plan" in seen.tools:
             return Say(calls=[("commit_plan", {"plan": "write the files", "files_to_modify": paths})])
         wrong = _WRONG.get(task.partition("-")[0], _WRONG[""])
-        steps = [("write_file", {"path": path, "content": _RIGHT}) for path in paths[:-1]]
-        steps.append(("write_file", {"path": paths[-1], "content": _RIGHT if "Why attempt 1" in card else wrong}))
-        mend = [("read_file", {"path": paths[-1]}), ("edit_file", {"path": paths[-1], "old": wrong, "new": _RIGHT})]
+        last = text if "Why attempt 1" in card else text + wrong
+        steps = [("write_file", {"path": path, "content": f"{text}\n"}) for path in paths[:-1]]
+        steps.append(("write_file", {"path": paths[-1], "content": f"{last}\n"}))
+        mend = [("read_file", {"path": paths[-1]}), ("edit_file", {"path": paths[-1], "old": wrong, "new": ""})]
         finish = ("finish", {"summary": "written"})
         if _AGAIN[1] in card:
             steps = mend
