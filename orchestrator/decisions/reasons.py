@@ -74,11 +74,10 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
     Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
-    Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
-    red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
-    next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
-    mending has not helped. The next model of a ladder begins afresh, too: its mistakes are to be its own, and the first
-    one's family may review it. So does a task for which `why_never_mends` says why.
+    Its candidate must be in the hub, and have come back for one of the `_MENDABLE` reasons. After a conflict in more than
+    half of the candidate's files the next attempt begins afresh: little is left to mend. So it does after two attempts in
+    a row that came back for the same kind of reason: mending has not helped. The next model of a ladder begins afresh,
+    since its mistakes are to be its own. Where `why_never_mends` says why, every attempt does.
 
     A person's word goes before the first three. `candidate` stands for the last work that the hub has, of any kind.
     """
@@ -343,18 +342,11 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     if task.result is None:
         return Author()
     own = author_of(course.tasks[task.id], task.result)
-    earlier = [*_list_mended(task, task.result)][::-1]
-    models = tuple(dict.fromkeys((*(model for work in earlier for model in work.models), *own.models)))
-    families = tuple(dict.fromkeys((*(family for work in earlier for family in work.families), *own.families)))
-    return own.model_copy(update={"models": models, "families": families})
-
-
-def _list_mended(task: TaskState, result: WorkResult) -> Iterator[WorkKept]:
-    """Yield the earlier work of which the result is made, the newest first: its models are authors, too."""
-    number = result.mended
+    models, families, number = own.models, own.families, task.result.mended
     while number is not None and (work := task.works.get(number)) is not None:
-        yield work
-        number = work.mends
+        # The models of the work that it began with are authors, too.
+        models, families, number = (*work.models, *models), (*work.families, *families), work.mends
+    return own.model_copy(update={"models": tuple(dict.fromkeys(models)), "families": tuple(dict.fromkeys(families))})
 
 
 def author_of(planned: Task, result: WorkResult | None) -> Author:
