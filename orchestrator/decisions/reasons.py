@@ -5,7 +5,7 @@ from itertools import islice
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned, WorkKept
+from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -74,10 +74,10 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
     Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
-    Its candidate must be in the hub, and have come back for one of the `_MENDABLE` reasons. After a conflict in more than
-    half of the candidate's files the next attempt begins afresh: little is left to mend. So it does after two attempts in
-    a row that came back for the same kind of reason: mending has not helped. The next model of a ladder begins afresh,
-    since its mistakes are to be its own. Where `why_never_mends` says why, every attempt does.
+    Its candidate must be in the hub, and have come back for one of the `_MENDABLE` reasons. After a conflict in more
+    than half of the candidate's files the next attempt begins afresh: little is left to mend. So it does after two
+    attempts in a row that came back for the same kind of reason: mending has not helped. The next model of a ladder
+    begins afresh, since its mistakes are to be its own. Where `why_never_mends` says why, every attempt does.
 
     A person's word goes before the first three. `candidate` stands for the last work that the hub has, of any kind.
     """
