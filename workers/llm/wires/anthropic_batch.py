@@ -34,7 +34,7 @@ class AnthropicBatches:
         self._live = live
 
     def create(self, key: str, request: ModelRequest) -> str:
-        params = _unmarked(body(self._live.endpoint, request))
+        params = _single(body(self._live.endpoint, request))
         made: list[Any] = [{"custom_id": name_call(key), "params": params}]
         return self._ask(lambda: self._live.client.messages.batches.create(requests=made)).id
 
@@ -108,9 +108,11 @@ def _count(batch: "MessageBatch") -> int:
     return counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
 
 
-def _unmarked(asked: Body) -> Body:
-    """Return the request without streaming, and without cache marks, whose prices are for what is read again."""
-    messages = (block for message in asked["messages"] for block in message["content"])
-    for block in (*asked.get("system", ()), *asked.get("tools", ()), *messages):
+def _single(asked: Body) -> Body:
+    """
+    Return the request without streaming. Only what other calls have, too, keeps its cache marks: the vendor finds it
+    again in a part of the batches, and a kept conversation would be paid and never read.
+    """
+    for block in (block for message in asked["messages"] for block in message["content"]):
         block.pop("cache_control", None)
     return {key: value for key, value in asked.items() if key != "stream"}
