@@ -67,6 +67,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/context.py day23
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/queue/review.py
+	$(BIN)/python benchmarks/queue/batched_reviews.py
 	$(BIN)/python benchmarks/queue/merge_queue.py --seeds 101-103
 	$(BIN)/python benchmarks/queue/landing.py
 
