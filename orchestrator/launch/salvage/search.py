@@ -3,8 +3,8 @@ The search for the largest green set of a change's parts. Pure: it asks about se
 
 Most parts are good and few are bad. So the whole is tried first, and each bad part is found by halving, with about
 log2(n) questions. Halving takes parts apart that need each other, and then calls good ones bad. So a part that is found
-bad is tried once with those that share its names. In the end all that were left out are tried again, alone and together,
-until none of them can be added.
+bad is tried once with those that share its names. In the end all that were left out are tried again, alone and
+together, until none of them can be added.
 
 Why not ddmin: it finds a smallest failing set. Each of its rounds asks about every part, and a change with two
 unrelated faults needs it twice.

@@ -122,12 +122,14 @@ def test_work_that_did_not_land_is_salvaged_on_the_tip(ground: Path, machine: Ma
     assert "no task is named" in refused("--branch", "mine")
     assert "only work that did not land" in refused("good")
     assert "give one of" in refused("red", "--branch", "mine", "--patch", "-")
+    assert "attempt 2 of task 'red' has left no files; attempts that have: 1" in refused("red", "--attempt", "2")
     assert repository.refs("refs") == refs
 
     made = machine.run("salvage", run, "red", "--branch", "mine", *clone)
-    assert (
-        made.status == 0 and f"forgepool queue submit mine --target {_BRANCH} --repo {repository.path}\n" in made.out
-    ), made.err
+    clone_of = f"--target {_BRANCH} --repo {repository.path} --hub {repository.path}/.git"
+    assert made.status == 0 and f"forgepool queue submit mine {clone_of} --agent command\n" in made.out, (
+        made.out + made.err
+    )
     assert repository.git("rev-parse", "mine^") == tip and repository.file("mine", "r.txt") == "made"
     assert "has a branch 'mine' already" in refused("red", "--branch", "mine", *clone)
     assert "is no name for a branch" in refused("red", "--branch", "a..b", *clone)
