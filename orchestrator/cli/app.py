@@ -60,12 +60,14 @@ GROUPS = {
         "report": ("cli.run.report", "Show what landed, by which checks, and what did not and why"),
         "verify": ("cli.run.report", "Prove a run's report from its repository alone"),
         "logs": ("cli.run.show", "Print the logs of a task"),
+        "spend": ("cli.run.show", "Add up what models have used, by day, project, model or task"),
         "attention": ("interfaces.web.serve", "List everything that needs you, with the command that ends it"),
         "watch": ("interfaces.watch.command", "Show all runs and queues in this terminal, and act there"),
         "serve": ("interfaces.web.serve", "Show all runs and queues in a browser"),
         "clean": ("cli.run.clean", "List or remove what ended runs left in their repositories"),
         "add": ("cli.planning.add", "Add tasks to a run"),
         "cancel": ("cli.run.requests", "Cancel a run, or one of its tasks"),
+        "budget": ("cli.run.requests", "Give a run another budget"),
         "salvage": ("cli.agents.salvage", "Get work that did not land"),
         "retry": ("cli.run.retry", "Retry tasks, with a note or another model"),
     },
@@ -105,7 +107,7 @@ GROUPS = {
 }
 """For each heading and command: the module of `orchestrator` that registers it, and its line in the help."""
 _MODULES = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
-_SILENT = ("runs", "status", "events", "attention", "watch")
+_SILENT = ("runs", "status", "events", "attention", "spend", "watch")
 """
 Commands without logs: they read journals, where logs cost a tenth of their start; or they own the terminal.
 """

@@ -1,5 +1,6 @@
 """`forgepool init`: proposes a `forgepool.yaml`, and tries its checks with `--try`. It commits nothing."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from forgepool.workers.policy.sources import require_check_hosts
 from forgepool.workers.schema.settings import Settings
 
 _NOTHING = 1
+SCHEMA = ".forgepool/forgepool.schema.json"
 _REVIEWS: dict[ReviewWord, str] = {
     "self-other-model": "another model of the same family, which is less independent; reports say so",
     "person": "you, by `forgepool approve`",
@@ -76,8 +78,9 @@ def init(
         say(text.rstrip("\n"))
         complain(_what_now(committed=GATE_FILE in files.paths, is_there=is_there), 0)
     else:
-        how = "then commit it" if try_it else "try it, then commit it. Try it: forgepool init --try"
-        complain(f"wrote {written} with {_count_checks(detected)}; read and correct it, {how}", 0)
+        how = "then commit both" if try_it else "try it, then commit both. Try it: forgepool init --try"
+        wrote = f"wrote {written} with {_count_checks(detected)}, and {SCHEMA}, by which editors check it"
+        complain(f"{wrote}; read and correct it, {how}", 0)
     return tell_base(_try_checks(repository, repo, text), "HEAD") if tries else 0
 
 
@@ -143,10 +146,22 @@ def _write(repository: Repository, text: str) -> Path:
     path = repository.top / GATE_FILE
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(_write_schema(repository.top) + text)
     except FileExistsError as there:
         raise CannotRun(f"{path} already exists and was not changed; drop --write to see a proposal") from there
     return path
+
+
+def _write_schema(top: Path) -> str:
+    """Write the file's schema beside the repository's skills; return the line by which editors find it, if they can."""
+    from forgepool.orchestrator.cli.run.schema import make_schema
+
+    try:
+        (top / SCHEMA).parent.mkdir(exist_ok=True)
+        (top / SCHEMA).write_text(f"{json.dumps(make_schema('forgepool'), indent=1)}\n", encoding="utf-8")
+    except OSError:
+        return ""
+    return f"# yaml-language-server: $schema={SCHEMA}\n"
 
 
 def _what_now(*, committed: bool, is_there: bool) -> str:

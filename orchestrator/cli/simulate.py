@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -12,11 +13,13 @@ from forgepool.orchestrator.cli.app import add_group
 from forgepool.orchestrator.cli.output.say import complain, say, say_json
 from forgepool.orchestrator.cli.run.options import cores_beside_workers, trials_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.journal.events import RunForecast
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run.hub import Hub, open_hub, read_plan, wants_reviews
-from forgepool.orchestrator.run.run_folder import learn_from_runs
-from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Wanted, fit, forecast, grounds
+from forgepool.orchestrator.run.run_folder import KeptRun, learn_from_runs
+from forgepool.orchestrator.simulate.forecast import Fit, Forecast, Grounds, Wanted, as_event, fit, forecast, grounds
 from forgepool.orchestrator.simulate.forecast_text import as_json, lines
+from forgepool.orchestrator.simulate.run import StandsStill
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 
@@ -24,6 +27,7 @@ _SEEDS = 20
 _MOST_SEEDS = 1000
 _TASKS_AT_ALL_SEEDS = 150
 _LEAST_SEEDS = 3
+_SEEDS_OF_A_RUN = 5
 
 
 _ANY_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
@@ -131,6 +135,34 @@ def play_plan(read: Plan, hub: Hub, wanted: Wanted, settings: Settings, *, fewer
         wanted = _fewer(wanted, len(read.tasks))
     found = forecast(course, based.terms, seeds=wanted.seeds)
     return PlanForecast(course=course, found=found, based=based, fitted=fitted, wanted=wanted)
+
+
+def forecast_run(kept: KeptRun, hub: Hub, settings: Settings, done: Collection[str]) -> RunForecast | None:
+    """
+    Forecast a run that begins now, without the tasks that are done. Durations are those of earlier runs of its plan,
+    else the plan's own.
+
+    None where the duration of a task is unknown, and for a plan that takes long to play.
+    """
+    plan, left = kept.plan, [task for task in kept.plan.tasks if task.id not in done]
+    fitted = fit(settings, plan)
+    known = all(fitted.work_s.get(task.id) or task.duration_s is not None for task in left)
+    if not left or not known or len(left) > _TASKS_AT_ALL_SEEDS:
+        return None
+    tasks = tuple(
+        task.model_copy(update={"needs": tuple(need for need in task.needs if need.id not in done)}) for task in left
+    )
+    wanted = Wanted(
+        workers=kept.options.workers,
+        trials=kept.options.trials,
+        seeds=_SEEDS_OF_A_RUN,
+        from_runs=bool(fitted.runs),
+    )
+    try:
+        played = play_plan(plan.model_copy(update={"tasks": tasks}), hub, wanted, settings, fewer=False)
+    except StandsStill:  # Only a forecast is lost.
+        return None
+    return as_event(played.found, fitted)
 
 
 def default_terms(workers: int | None = None) -> Wanted:

@@ -12,7 +12,8 @@ from forgepool.orchestrator.decisions.lead.requests import give_up_lead, reply_t
 from forgepool.orchestrator.decisions.lead.review import find_due, give_up_unheld
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
-from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget
+from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget, tell_treasury
+from forgepool.orchestrator.decisions.orders.shut_models import ModelLimits, tell_shut
 from forgepool.orchestrator.decisions.orders.start_orders import (
     Hosts,
     next_orders,
@@ -58,13 +59,15 @@ def decide(
     hosts: Hosts = None,
     gate_hosts: Collection[frozenset[str]] = (),
     elsewhere: PathsElsewhere = None,
+    limits: ModelLimits | None = None,
 ) -> list[Event]:
     """
     The next events. Ask again after taking them in; an empty list means: wait for an answer, or for time to pass.
 
     The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
     and neither does a gate that is shut. `hosts` take the orders; without them, any order may go anywhere.
-    `gate_hosts` names the hosts of each queue of the gate. `elsewhere` are the paths that other runs have in flight.
+    `gate_hosts` names the hosts of each queue of the gate. `elsewhere` are the paths that other runs have in flight;
+    `limits` tell which models may not be asked for now.
     """
     if state.finished:
         return []
@@ -78,6 +81,7 @@ def decide(
             *_judge_hosts(state, now, hosts or (), gate_hosts),
             *tell_lacking(course, state, now, hosts),
             *hold_back(course, state, elsewhere),
+            *tell_shut(course, state, now, limits),
         ]
     if decided:
         return [*decided]
@@ -91,7 +95,16 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots, hosts))]
         if started:
             return started
-    return _ended(course, state) or [*halt_for_base(course, state)] or [*stop_for_hosts(course, state, now)]
+    return _nothing_to_send(course, state, now, order_slots)
+
+
+def _nothing_to_send(course: PlanIndex, state: RunState, now: float, order_slots: int) -> list[Event]:
+    return (
+        _ended(course, state)
+        or [*halt_for_base(course, state)]
+        or [*stop_for_hosts(course, state, now)]
+        or [*tell_treasury(course, state, free_slots=order_slots - state.count("running"))]
+    )
 
 
 def _ended(course: PlanIndex, state: RunState) -> list[Event]:

@@ -25,7 +25,8 @@ from forgepool.orchestrator.journal.events import (
     ReviewAwaited,
 )
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState, is_pausing
+from forgepool.orchestrator.state.streaks import is_pausing
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.messages.answers import Approval, CheckResult
 from forgepool.supervisor.train.model import (

@@ -12,7 +12,8 @@ two runs never wait for one another.
 from collections.abc import Mapping
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_scope
+from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_scope, reason_of_unmended
+from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.journal.events import (
     EntryQueued,
     Event,
@@ -24,7 +25,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.overlap import NOTHING, Globs
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.workers.schema.globs import normal
 
 
@@ -107,6 +108,8 @@ def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:
             declared = course.tasks[task.id].files or ()
             reason = reason_of_scope(outside, declared, attempt=task.made_by)
             return [again_or_stop(course, task, reason)]
+        if (same := reason_of_unmended(task)) is not None:
+            return [again_or_stop(course, task, same)]
         if waits_for(course, state, task) is None:
             extended: list[Event] = [LockExtended(task=task.id, paths=outside)] if outside else []
             return [*extended, EntryQueued(task=task.id, reviewed=course.wants_review(task))]

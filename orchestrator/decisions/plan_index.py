@@ -2,12 +2,14 @@
 A plan as decisions see it: indexed once, asked often.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import copy
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+from forgepool.orchestrator.decisions.orders.kept_parts import MOST_KEPT, keep_apart
+from forgepool.orchestrator.decisions.orders.treasury import TreasuryFacts
 from forgepool.orchestrator.journal.events import EntrySubmitted
 from forgepool.orchestrator.journal.queue_events import Card
 from forgepool.orchestrator.plan.addition import choose_models, grow_plan
@@ -17,7 +19,6 @@ from forgepool.orchestrator.plan.budget import (
     Budget,
     BudgetLedger,
     Reservation,
-    Use,
     find_least_share,
 )
 from forgepool.orchestrator.plan.document import Plan, Task
@@ -66,16 +67,35 @@ class PlanIndex:
     dropped: tuple[str, ...] = field(default=(), kw_only=True)
     models: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     """By task, the model that a person has chosen since."""
+    rungs: Mapping[str, int] = field(default_factory=dict, kw_only=True)
+    """By task, the place, from 1, of its model in its ladder, where that may not be the first."""
+    treasury: TreasuryFacts | None = field(default=None, kw_only=True)
+    """The limits on all runs together; None where there are none."""
+
+    def within(self, treasury: TreasuryFacts | None) -> Self:
+        """Return the index with other facts of the treasury; all that is indexed stays."""
+        if self.treasury == treasury:
+            return self
+        _ = self.graph  # Indexed once, for both: the state keeps what may start by it.
+        found = copy.copy(self)
+        object.__setattr__(found, "treasury", treasury)
+        return found
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
-        Return the index with the tasks that were added to the run, without those dropped, and with the models that a
-        person has chosen; itself if it is so.
+        Return the index with the tasks that were added to the run, and without those that were dropped. Their models
+        are those that a person or their ladders have chosen. It is the same index if nothing differs.
         """
-        if self.added == state.added and self.dropped == state.dropped and self.models == state.models:
+        same = self.added == state.added and self.dropped == state.dropped
+        if same and self.models == state.models and self.rungs == state.rungs:
             return self
-        plan = choose_models(grow_plan(self.plan, state.added, state.dropped), state.models)
-        return replace(self, plan=plan, added=state.added, dropped=state.dropped, models=state.models)
+        grown = self.plan if same else grow_plan(self.plan, state.added, state.dropped)
+        plan, models, rungs = choose_models(grown, state.models, state.rungs), state.models, state.rungs
+        index = replace(self, plan=plan, added=state.added, dropped=state.dropped, models=models, rungs=rungs)
+        if same and "graph" in self.__dict__:
+            # It knows no models, and tasks climb often: the frontier is kept with it.
+            index.__dict__["graph"] = self.graph
+        return index
 
     @cached_property
     def tasks(self) -> dict[str, Task]:
@@ -221,11 +241,13 @@ class PlanIndex:
         return len(state.tasks) - sum(state.tasks[one].phase in TERMINAL - DONE for one in self.graph.soft)
 
     def budget(self, state: RunState) -> Budget:
-        """The run's: the plan's, unless a person has set another since."""
-        return self.plan.budget if state.budget is None else state.budget
+        """The run's: the plan's, unless a person has set another since; less where the treasury leaves less."""
+        own = self.plan.budget if state.budget is None else state.budget
+        return own if self.treasury is None else self.treasury.restrict(own, state).cap
 
     def ledger(self, state: RunState) -> BudgetLedger:
-        return BudgetLedger.of(self.budget(state), state.uses())
+        own = self.plan.budget if state.budget is None else state.budget
+        return BudgetLedger.of(own, state.uses()) if self.treasury is None else self.treasury.restrict(own, state)
 
     def ledger_for(self, state: RunState, task: str = "") -> BudgetLedger:
         """Return the ledger for an order or a review of a task: what is kept apart for the lead counts as spent."""
@@ -246,8 +268,21 @@ class PlanIndex:
         """
         Return what is kept apart for the reviews of work under way, and of this task, so that what is made can land.
 
-        It is the least share of the budget for each, and a quarter of the budget at most. The lead keeps none.
+        It is the least share of the budget for each, and a quarter of the budget at most. The lead keeps none. Beyond
+        that, it is what the treasury keeps.
         """
+        kept = self._keep_for_due_reviews(state, task)
+        if self.treasury is None:
+            return kept
+        ledger, left = self.ledger(state), self.treasury.left(state, review=False, task=state.tasks[task])
+        usd, tokens = kept.usd, kept.tokens
+        if left.usd is not None and ledger.left_usd is not None:
+            usd = max(usd or 0.0, ledger.left_usd - left.usd)
+        if left.tokens is not None and ledger.left_tokens is not None:
+            tokens = max(tokens or 0, ledger.left_tokens - left.tokens)
+        return Reservation(usd=usd, tokens=tokens)
+
+    def _keep_for_due_reviews(self, state: RunState, task: str) -> Reservation:
         cap = self.budget(state)
         if not cap.capped or task == self.lead or self.review_policy.script is not None:
             return Reservation()
@@ -255,41 +290,17 @@ class PlanIndex:
         due += self._lacks_review(state.tasks[task])
         share = find_least_share(cap)
         return Reservation(
-            usd=None if cap.usd is None else min(due * (share.usd or 0.0), cap.usd * _KEPT_MOST),
-            tokens=None if cap.tokens is None else min(due * (share.tokens or 0), int(cap.tokens * _KEPT_MOST)),
+            usd=None if cap.usd is None else min(due * (share.usd or 0.0), cap.usd * MOST_KEPT),
+            tokens=None if cap.tokens is None else min(due * (share.tokens or 0), int(cap.tokens * MOST_KEPT)),
         )
 
     def _lacks_review(self, task: TaskState) -> bool:
-        under_way = task.review.passed or task.review.message is not None
+        review = task.review
+        under_way = review.passed or review.message is not None or review.batch is not None
         return self.wants_review(task) and not (under_way or self.wants_person(task))
 
 
 _BEFORE_REVIEW: tuple[Phase, ...] = ("running", "answered", "candidate", "queued", "testing", "reviewing")
-_KEPT_SHARE, _KEPT_CALLS, _KEPT_MOST = 0.10, 3, 0.25
-
-
-def keep_apart(cap: Budget, uses: Iterable[Use]) -> Reservation:
-    """
-    Return what is kept apart for a lead with these uses, so that it can always write its brief.
-
-    This is a tenth of the cap, less what it has used and what is reserved for it; at least three of its average calls,
-    as far as their use is known, and at most a quarter of the cap.
-    """
-    every = list(uses)
-    usd = _kept(cap.usd, sum(use.counted_usd for use in every), every, lambda spent: spent.cost_usd)
-    tokens = _kept(cap.tokens, sum(use.counted_tokens for use in every), every, lambda spent: spent.tokens)
-    return Reservation(usd=usd, tokens=None if tokens is None else math.ceil(tokens))
-
-
-def _kept(
-    cap: float | None, counted: float, uses: Iterable[Use], kind: Callable[[Spent], float | None]
-) -> float | None:
-    if cap is None:
-        return None
-    known = [(amount, use.own.turns) for use in uses if use.own is not None and (amount := kind(use.own)) is not None]
-    turns = sum(each for _, each in known)
-    calls = _KEPT_CALLS * sum(amount for amount, _ in known) / turns if turns else 0.0
-    return min(max(_KEPT_SHARE * cap - counted, calls), _KEPT_MOST * cap)
 
 
 def describe_work(task: Task) -> str:

@@ -1,6 +1,6 @@
 """Again, or stop: pure. What a failed attempt leads to, and the reason pack the next one is given."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import assert_never
 
@@ -8,12 +8,20 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.error_lines import excerpt
-from forgepool.workers.schema.orders import AcpAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack, WorkResult
+from forgepool.workers.schema.orders import (
+    AcpAgent,
+    BuiltinAgent,
+    CliAgent,
+    CommandAgent,
+    ReasonKind,
+    ReasonPack,
+    WorkResult,
+)
 from forgepool.workers.workspace.scans.findings import ScanFinding, finding_words
 
 LOG_TAIL_CHARS = 6000
@@ -28,11 +36,17 @@ MOST_MOVES = 4
 
 
 def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> TaskReturned | TaskFailed:
-    """Returned while attempts are left, counting the one that just failed; else failed."""
+    """
+    Returned while attempts are left, counting the one that just failed; else failed.
+
+    Each attempt that counts takes the next model of the task's ladder. One that infrastructure, an account's limit or
+    others' landings undid does not count, and is repeated with the same model.
+    """
     if _met_another_landing(course, task, reason):
         return TaskReturned(task=task.id, reason=reason, free=True)
-    if task.charged + 1 < course.tasks[task.id].attempts:
-        return TaskReturned(task=task.id, reason=reason)
+    planned = course.tasks[task.id]
+    if task.charged + 1 < planned.attempts:
+        return TaskReturned(task=task.id, reason=reason, rung=min(task.charged + 2, len(planned.ladder)))
     return TaskFailed(task=task.id, reason=reason)
 
 
@@ -51,6 +65,68 @@ def _met_another_landing(course: PlanIndex, task: TaskState, reason: ReasonPack)
     done_by_others = reason.kind == "no_change" and bool(task.candidate)
     broken_with_others = reason.kind == "check_failed" and met is not None
     return reason.kind == "conflict" or done_by_others or broken_with_others
+
+
+_MENDABLE = ("findings", "out_of_scope", "review_failed", "rejected", "check_failed", "conflict")
+
+
+def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
+    """
+    Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
+
+    Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
+    red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
+    next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
+    mending has not helped. So it does, too, where `why_never_mends` says why.
+
+    A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
+    """
+    if task.begins == "fresh" or why_never_mends(course, task.id):
+        return None
+    if task.begins == "candidate":
+        return find_last_work(task)
+    last = task.reasons[-1] if task.reasons else None
+    work = task.works.get(last.attempt) if last is not None else None
+    if last is None or work is None or work.what != "candidate" or work.withheld or last.kind not in _MENDABLE:
+        return None
+    conflicts_mostly = last.kind == "conflict" and 2 * len(last.paths) > work.files
+    again = len(task.reasons) > 1 and task.reasons[-2].kind == last.kind
+    return None if conflicts_mostly or again else last.attempt
+
+
+def find_last_work(task: TaskState) -> int | None:
+    """Return the newest attempt whose work, verified or not, the hub has as a commit."""
+    works = task.works.items()
+    return max((n for n, one in works if one.commit and not one.withheld and one.what != "unfinished"), default=None)
+
+
+def why_never_mends(course: PlanIndex, task_id: str) -> str:
+    """Return why no attempt at the task begins with earlier work, to be read after its name; empty where one may."""
+    planned = course.tasks[task_id]
+    if planned.answers or planned.files == () or task_id == course.lead:
+        return "changes no file"
+    match planned.agent:
+        case CommandAgent():
+            return "is done by a command, which does the same again"
+        case BuiltinAgent() as agent if agent.red_first or agent.workflow not in (None, "build"):
+            return "has phases of its own, such as a failing test, which begin with the files of the target"
+        case _:
+            return ""
+
+
+def reason_of_unmended(task: TaskState) -> ReasonPack | None:
+    """
+    Return the last reason again, where the candidate is the returned one without a change, on the tip where that was
+    judged. None where another judgement is possible, or a person asked for it.
+    """
+    result = task.result
+    if result is None or not result.unmended or not task.reasons or task.begins == "candidate":
+        return None
+    last = task.reasons[-1]
+    if last.attempt != result.mended or task.base != task.judged_on:
+        return None
+    summary = f"it left the change of attempt {last.attempt} as it was, which came back: {last.summary}"
+    return last.model_copy(update={"attempt": result.attempt, "summary": summary, "tried": _tried(task)})
 
 
 def reason_of_work(result: WorkResult, *, attempt: int) -> ReasonPack:
@@ -277,3 +353,35 @@ def author_of(planned: Task, result: WorkResult | None) -> Author:
 def count_of(number: int, noun: str) -> str:
     """`1 path`, `2 paths`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def stretch(seconds: float) -> str:
+    """Return a duration: `4.2 s`, `3 min 05 s`, `2 h 10 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def survey_words(course: PlanIndex, task: TaskState) -> str:
+    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
+    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
+    return "; the tasks go on without a survey" if missing else ""
+
+
+def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:
+    """Return the sentence for a run whose tasks are in these phases, and the one of earlier versions."""
+    total, landed, reported = len(phases), phases.count("landed"), phases.count("reported")
+    idle = sum(phase in DONE for phase in phases) - landed - reported
+    others = [f"{reported} reported"] if reported else []
+    if idle:
+        others.append(f"{idle} had nothing to do")
+    rest = total - landed - reported - idle
+    landings = f"{landed} of {count_of(total, 'task')} landed on {target}"
+    earlier = ", ".join([landings, *others, *([f"{rest} did not land"] if rest else [])])
+    if rest or not others:
+        return (earlier,)
+    parts = [f"{landed} landed on {target}"] if landed else []
+    return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}", earlier

@@ -21,8 +21,10 @@ from forgepool.orchestrator.journal.events import (
     TaskRejected,
     TaskReplied,
     TaskRetried,
+    TaskReturned,
     TasksAdded,
     TasksDropped,
+    TreasuryLimited,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.queue_events import Asks
@@ -50,8 +52,9 @@ def reject(course: PlanIndex, state: RunState, task_id: str, *, by: str, why: st
         return []
     task = state.tasks[task_id]
     reason = reason_of_rejection(task, by=by, why=why)
-    again = again_or_stop(course, task, reason).kind == "task.returned"
-    return [TaskRejected(task=task_id, by=by, reason=reason, again=again)]
+    after = again_or_stop(course, task, reason)
+    rung = after.rung if isinstance(after, TaskReturned) else 0
+    return [TaskRejected(task=task_id, by=by, reason=reason, again=isinstance(after, TaskReturned), rung=rung)]
 
 
 def why_not_approve(course: PlanIndex, state: RunState, task_id: str) -> str | None:
@@ -128,9 +131,16 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return [_called_off(state, one) for one in _named(state, request) if _may_cancel(state, one)]
         case "retry":
             wanted = [one for one in _named(state, request) if state.tasks[one].phase in RETRIABLE]
-            said = {"note": request.text, "by": request.by if request.text else "", "model": request.model}
-            retried = _together(course, state, wanted)
-            return [TaskRetried(task=one, **(said if one in wanted else {})) for one in retried]
+            said = {
+                "note": request.text,
+                "by": request.by if request.text else "",
+                "model": request.model,
+                "begins": request.begins,
+            }
+            retried, beyond = _together(course, state, wanted), _find_limits_passed(state, wanted)
+            passed = [one.model_copy(update={"effect": "passed", "by": request.by}) for one in beyond]
+            whole = {"afresh": not passed}
+            return [*passed, *(TaskRetried(task=one, **whole, **(said if one in wanted else {})) for one in retried)]
         case "context":
             shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
             return [ProfileChosen(task=one, profile=request.text) for one in shown]
@@ -142,8 +152,8 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             return _spoken(course, state, request)
         case "say":
             return [LeadSpoken(task=request.task, text=request.text, by=request.by)] if request.task else []
-        case "add":
-            return grow(course, state, _addition(request), request.drop)
+        case "add" | "budget":
+            return _change_terms(course, state, request)
         case "pause" | "go" | "hold" | "release" | "reclass" | "grant":
             return []  # Of a gate alone, where `orchestrator.decisions.queue.intake` grants them.
 
@@ -152,6 +162,8 @@ def why_refused(course: PlanIndex, state: RunState, request: PersonRequest) -> s
     """Why a person's word holds no more, or why no task can be added; None where it is granted, or was before."""
     if request.do == "add" and request.key not in state.additions:
         return why_not_grow(course, state, _addition(request), request.drop)
+    if request.budget is not None and _is_too_little(course, state, request.budget):
+        return f"more of the budget of run {state.run} is spent or reserved by now than it was to be set to"
     return overtaken(state, request)
 
 
@@ -227,6 +239,20 @@ def may_choose_profile(course: PlanIndex, state: RunState, task_id: str) -> bool
     return course.tasks[task_id].agent.kind in CONVERSING and (phase not in TERMINAL or phase == "needs_human")
 
 
+def _change_terms(course: PlanIndex, state: RunState, request: PersonRequest) -> list[Event]:
+    """Return the events of a request for other tasks of the run, or for another budget than it has."""
+    if request.do == "add":
+        return grow(course, state, _addition(request), request.drop)
+    budget = request.budget
+    if budget is None or budget == course.budget(state) or _is_too_little(course, state, budget):
+        return []
+    return with_budget(course, state, budget)
+
+
+def _is_too_little(course: PlanIndex, state: RunState, budget: Budget) -> bool:
+    return next(course.ledger(state).above(budget), None) is not None
+
+
 def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Event]:
     """Another budget for the run; what had stopped for want of one goes on where it was."""
     return [BudgetSet(budget=budget), *_reopened(course, state, _find_parked_for_budget(state))]
@@ -247,6 +273,13 @@ def reopen_for_budget(course: PlanIndex, state: RunState) -> list[TaskRetried]:
             if (can_pay_review(course, state, task) if stands(task) else can_pay(course, state, task, expected))
         ],
     )
+
+
+def _find_limits_passed(state: RunState, tasks: Sequence[str]) -> list[TreasuryLimited]:
+    """Return the treasury's limits that a person was asked about for these tasks."""
+    asked = [state.tasks[one].detail for one in tasks if state.tasks[one].parked_for == "budget"]
+    limits = (one for one in state.treasury.values() if one.effect == "asks")
+    return [one for one in limits if any(one.words in question for question in asked)]
 
 
 def _find_parked_for_budget(state: RunState) -> list[TaskState]:

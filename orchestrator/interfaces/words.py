@@ -71,13 +71,3 @@ def moment(at: float) -> str:
         return ""
     day = time.strftime("%Y-%m-%d", time.localtime(at))
     return time.strftime("%H:%M:%S" if day == time.strftime("%Y-%m-%d") else "%Y-%m-%d %H:%M", time.localtime(at))
-
-
-def stretch(seconds: float) -> str:
-    """Return a duration: `4.2 s`, `3 min 05 s`, `2 h 10 min`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

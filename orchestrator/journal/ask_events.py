@@ -1,5 +1,6 @@
 """The events of what an attempt under way asks for: paths that it does not hold, and more of the budget."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from forgepool.workers.schema.orders import LimitKind, Message
@@ -46,6 +47,18 @@ class PathsRefused(Message):
     attempt: int
     why: str
     number: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A running attempt's request for paths beyond those it holds, and the answer."""
+
+    number: int
+    paths: tuple[str, ...]
+    at: float
+    verdict: Literal["granted", "queued", "refused"] | None = None
+    """None for no longer than one turn of the loop."""
+    why: str = ""
 
 
 class MoneyAsked(Message):

@@ -52,15 +52,18 @@ from forgepool.orchestrator.journal.run_events import (
     LandingAnswered,
     LandingIntended,
     MessagesRefused,
+    ModelsShut,
     PartRestarted,
     PlanRevised,
     RunEnded,
+    RunForecast,
     RunPaused,
     RunResumed,
     RunStarted,
     TasksAdded,
     TasksDropped,
     TasksHeld,
+    TreasuryLimited,
     WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
@@ -141,6 +144,7 @@ __all__ = [
     "MessageLost",
     "MessageTaken",
     "MessagesRefused",
+    "ModelsShut",
     "MoneyAsked",
     "MoneyGranted",
     "MoneyQueued",
@@ -161,6 +165,7 @@ __all__ = [
     "ReviewSent",
     "RunEnded",
     "RunEvent",
+    "RunForecast",
     "RunPaused",
     "RunResumed",
     "RunStarted",
@@ -184,6 +189,7 @@ __all__ = [
     "TasksHeld",
     "TipMoved",
     "TrainEvent",
+    "TreasuryLimited",
     "WaveAnswered",
     "WaveApproved",
     "WaveReviewAnswered",
@@ -202,15 +208,18 @@ RunEvent = (
     | HostsLacking
     | HostSuspended
     | MessagesRefused
+    | ModelsShut
     | PartRestarted
     | PlanRevised
     | RunEnded
+    | RunForecast
     | RunPaused
     | RunResumed
     | RunStarted
     | TasksAdded
     | TasksDropped
     | TasksHeld
+    | TreasuryLimited
     | WorkersMissing
 )
 OrderEvent = (

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from forgepool.orchestrator.journal.task_events import BeginsFrom
+from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Task
 from forgepool.workers.schema.orders import Message
 
@@ -21,6 +23,7 @@ class PersonRequest(Message):
         "cancel",
         "retry",
         "answer",
+        "budget",
         "context",
         "add",
         "say",
@@ -58,6 +61,10 @@ class PersonRequest(Message):
     """For `retry`: the tasks, where they are several. Its text is a note for their agents."""
     model: str = ""
     """For `retry`: the model of their next attempts; empty leaves it as it is."""
+    budget: Budget | None = None
+    """For `budget`: the run's new one."""
+    begins: BeginsFrom = ""
+    """For `retry`."""
     key: str = ""
     """For `add`: a request with the same key is granted once."""
     wave: bool = False

@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Task
 from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message
 
@@ -29,6 +30,20 @@ class RunStarted(Message):
     """The commit of the files beside the plan that tasks are given; empty where there are none."""
     base_first: bool = False
     """The target is checked before the first paid call to a model."""
+
+
+class RunForecast(Message):
+    """The forecast of a run as it begins, where its plan or earlier runs of it tell how long its tasks take."""
+
+    kind: Literal["run.forecast"] = "run.forecast"
+    seconds: tuple[float, float, float]
+    """From its start to its end: in the middle, and that which it takes at least and at most, nine times in ten."""
+    usd: tuple[float, float, float] | None = None
+    """The same of its cost; None where that of an attempt is unknown."""
+    spans: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    """By task, when it starts and when it ends, in seconds from the run's start."""
+    runs: tuple[str, ...] = ()
+    """The earlier runs that it is drawn from; without one, all is from the plan."""
 
 
 class RunResumed(Message):
@@ -62,6 +77,21 @@ class BudgetSet(Message):
 
     kind: Literal["budget.set"] = "budget.set"
     budget: Budget
+
+
+class TreasuryLimited(Message):
+    """A limit of the treasury holds paid work back, has a person asked, or is told of; or the run may pass it."""
+
+    kind: Literal["treasury.limited"] = "treasury.limited"
+    cell: str
+    """The limit in one period."""
+    effect: Literal["waits", "asks", "warned", "passed"]
+    """`passed`: a person lets this run pass it until its period ends."""
+    words: str = ""
+    """The limit, and what is used of it, as a sentence."""
+    until: float = 0.0
+    """Unix seconds at which its period ends."""
+    by: str = ""
 
 
 class PlanRevised(Message):
@@ -139,6 +169,16 @@ class HostsLacking(Message):
     kind: Literal["hosts.lacking"] = "hosts.lacking"
     tasks: dict[str, tuple[str, ...]]
     """By task, the missing things in words; the first task alone of those that lack the same."""
+
+
+class ModelsShut(Message):
+    """Waiting tasks none of whose models may be asked for a while; none once they may be asked again."""
+
+    kind: Literal["models.shut"] = "models.shut"
+    tasks: dict[str, float]
+    """By task, until when, in Unix seconds; the first task alone of those that ask the same models."""
+    at: float
+    """Unix seconds."""
 
 
 class TasksHeld(Message):
@@ -333,6 +373,7 @@ class WaveReviewSent(Message):
     issued_at: float
     reserved_usd: float | None = None
     reserved_tokens: int | None = None
+    batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
 
 
 class WaveReviewAnswered(Message):

@@ -91,7 +91,7 @@ class Journal:
         return recorded
 
     def adopt(self, rows: Sequence["StoredEvent"]) -> None:
-        """Keep events as another machine's journal has them; this one is empty."""
+        """Keep events as another machine's journal has them; this one has those before them, or none."""
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.executemany("INSERT INTO events (number, at, version, body) VALUES (?, ?, ?, ?)", rows)
         self._connection.execute("COMMIT")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
 from forgepool.workers.schema.reports import LeadReply, Report
 
@@ -27,6 +28,8 @@ class OrderSent(Message):
     reserved_tokens: int | None = None
     resumes: int | None = None
     """The interrupted attempt it goes on from, on the base that one had."""
+    mends: int | None = None
+    """The attempt whose work it begins with."""
     host: str = ""
     """The host that it is sent to; empty where any may take it."""
     leads: bool = False
@@ -79,12 +82,14 @@ class WorkKept(Message):
     commit: str = ""
     withheld: str = ""
     """Why the hub does not have it, and what has it."""
+    files: int = 0
+    """How many paths it changes; 0 where that is not known."""
 
 
 def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:
     """Return what an answer says of its attempt's files; nothing where it changed none."""
     result = answered.result
-    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld)
+    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld, files=len(result.paths))
     if result.outcome == "candidate":
         kept = kept.model_copy(update={"what": "candidate", "commit": result.commit or ""})
     elif result.resumable:
@@ -166,6 +171,8 @@ class ReviewSent(Message):
     reserved_tokens: int | None = None
     synthesis: str = ""
     """The digest of the proven text, where a lead's synthesis is reviewed."""
+    batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
+    """Its call in a vendor's batch lane; None for a live review."""
 
 
 class ReviewAnswered(Message):
@@ -182,6 +189,8 @@ class TaskReturned(Message):
     reason: ReasonPack
     free: bool = False
     """It costs no attempt: others landed meanwhile, and what a command makes of the new tip may differ."""
+    rung: int = Field(default=0, exclude_if=lambda rung: not rung)
+    """The place, from 1, of its next model in its ladder; 0 leaves the model as it is."""
 
 
 class TaskFailed(Message):
@@ -284,6 +293,10 @@ class TaskCancelled(Message):
     why: str = ""
 
 
+BeginsFrom = Literal["", "candidate", "fresh"]
+"""A person's word on the work that the next attempt begins with. Empty leaves it to the rule."""
+
+
 class TaskRetried(Message):
     """
     A person asked for a retry. Beside `task.replied` it is the only way out of a terminal state, and a landed task has
@@ -300,6 +313,7 @@ class TaskRetried(Message):
     """The person's name, where there is a note."""
     model: str = ""
     """The model of its next attempts; empty leaves it as it is."""
+    begins: BeginsFrom = ""
 
     @property
     def notes(self) -> tuple[Reply, ...]:
@@ -333,6 +347,8 @@ class TaskRejected(Message):
     reason: ReasonPack
     again: bool
     """True if it has an attempt left; otherwise it has failed."""
+    rung: int = Field(default=0, exclude_if=lambda rung: not rung)
+    """The same as in `task.returned`."""
 
 
 class CandidateRestored(Message):

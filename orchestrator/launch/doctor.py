@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.launch.embedded import NoRedis
 from forgepool.orchestrator.run.hub import open_hub
+from forgepool.orchestrator.run.neighbours.treasury import read_treasury
 from forgepool.workers.agents.cli import find_installed
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.table import read_table
@@ -150,6 +152,7 @@ def examine(settings: Settings, repo: str | None) -> list[MachineFinding]:
         *sandbox_findings(settings),
         *_agents(),
         _keys(settings),
+        *_treasury(settings),
         _extras(),
     ]
     if settings.broker_url is not None:
@@ -247,6 +250,21 @@ def _keys(settings: Settings) -> MachineFinding:
         return MachineFinding(what="model keys", verdict="ok", found=", ".join(names))
     mend = "the built-in agent needs one; `forgepool models` lists them"
     return MachineFinding(what="model keys", verdict="note", found="none set", mend=mend)
+
+
+def _treasury(settings: Settings) -> list[MachineFinding]:
+    """Report the limits on all runs of this home, where it has some."""
+    what = "treasury"
+    try:
+        source = read_treasury(settings)
+    except DocumentWrong as wrong:
+        return [MachineFinding(what=what, verdict="bad", found="; ".join(wrong.mistakes), mend="no run starts with it")]
+    if source is None:
+        return []
+    found = (
+        f"{count_of(len(source.limits), 'limit')} in {settings.treasury_file}; your runs count for {settings.person}"
+    )
+    return [MachineFinding(what=what, verdict="ok", found=found)]
 
 
 def _extras() -> MachineFinding:

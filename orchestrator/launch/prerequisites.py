@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch import embedded
+from forgepool.orchestrator.plan.addition import list_rungs
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.plan.requirements import wants_model_server
@@ -74,7 +75,8 @@ def check_agents(plan: Plan, settings: Settings) -> None:
     _check_hosts(plan, settings)
     _check_reviewers(plan, table)
     proven: set[tuple[str | None, ...]] = set()
-    for task, own in ((each, own) for each in plan.tasks for own in (each.agent, each.leads)):
+    rungs = (rung for each in plan.tasks for rung in list_rungs(each))
+    for task, own in ((each, own) for each in rungs for own in (each.agent, each.leads)):
         match own:
             case BuiltinAgent() as agent:
                 for phase in _PHASES:
@@ -196,7 +198,7 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
         for task in plan.tasks
         if task.id in course.reviewed
         and not task.answers
-        and not _has_reviewer(course, askable, _authors(table, task.agent, task.type))
+        and not all(_has_reviewer(course, askable, _authors(table, one.agent, one.type)) for one in list_rungs(task))
     ]
     if not stuck:
         return _unreviewable_as_a_whole(plan, table, reviewers) if whole else None
@@ -210,7 +212,8 @@ def unreviewable(plan: Plan, settings: Settings) -> str | None:
 
 def _unreviewable_as_a_whole(plan: Plan, table: Table, reviewers: set[str]) -> str | None:
     """Return a warning where every reviewer here is of a family that also writes for the plan."""
-    families = {family for task in plan.tasks for family in _families(table, task.agent, task.type)}
+    rungs = [rung for task in plan.tasks for rung in list_rungs(task)]
+    families = {family for task in rungs for family in _families(table, task.agent, task.type)}
     if reviewers - families:
         return None
     of = f" of another family than {', '.join(sorted(families))}" if families else ""

@@ -19,6 +19,7 @@ from forgepool.orchestrator.launch.preflight import refuse_unready
 from forgepool.orchestrator.plan.addition import check_growth
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest
+from forgepool.orchestrator.reports.costs import name_amounts
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, carry_assets, open_hub, read_plan
 from forgepool.orchestrator.run.recovery import find_already_there, work_of
@@ -168,6 +169,18 @@ def read_cap(before: Budget, usd: float | None, tokens: int | None) -> Budget:
         raise CannotRun(f"--budget-usd {usd:g} is not a budget; give an amount in dollars, such as 20") from wrong
 
 
+def choose_budget(kept: KeptRun, state: RunState, usd: float | None, tokens: int | None) -> Budget:
+    """Return the run's budget with these caps. Raises CannotRun: it is less than what is spent or reserved."""
+    cap, ledger = read_cap(kept.course.budget(state), usd, tokens), kept.course.ledger(state)
+    for kind in ledger.above(cap):
+        used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
+        raise CannotRun(
+            f"a budget of {name_amounts(cap.usd, cap.tokens)} is less than the {used} that run {kept.options.run} has "
+            "spent or reserved; give more"
+        )
+    return cap
+
+
 def set_budget(kept: KeptRun, usd: float | None, tokens: int | None) -> list[Event]:
     """
     Journal a new budget, never below what is spent or reserved. Return the events.
@@ -176,21 +189,8 @@ def set_budget(kept: KeptRun, usd: float | None, tokens: int | None) -> list[Eve
         CannotRun: the run is under way, or the budget is too small.
     """
     run = kept.options.run
-
-    def decide(state: RunState) -> list[Event]:
-        cap, ledger = read_cap(kept.course.budget(state), usd, tokens), kept.course.ledger(state)
-        for kind in ledger.above(cap):
-            used = f"{ledger.usd:.2f} USD" if kind == "usd" else f"{ledger.tokens:,} tokens"
-            raise CannotRun(f"--budget-{kind} is less than the {used} that run {run} has spent or reserved; give more")
-        return with_budget(kept.course, state, cap)
-
     try:
-        return kept.amend(decide)[1]
+        return kept.amend(lambda state: with_budget(kept.course, state, choose_budget(kept, state, usd, tokens)))[1]
     except JournalBusy as busy:
-        wanted = ("" if usd is None else f" --budget-usd {usd:g}") + (
-            "" if tokens is None else f" --budget-tokens {tokens}"
-        )
-        raise CannotRun(
-            f"run {run} is under way, so its budget cannot be changed; "
-            f"stop it with Ctrl-C first, then: forgepool resume {run}{wanted}"
-        ) from busy
+        wanted = ("" if usd is None else f" --usd {usd:g}") + ("" if tokens is None else f" --tokens {tokens}")
+        raise CannotRun(f"run {run} is under way; to change its budget: forgepool budget {run}{wanted}") from busy

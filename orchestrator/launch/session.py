@@ -5,17 +5,26 @@ Everything that can be refused is refused before anything is started (`prerequis
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import structlog
 
+from forgepool.orchestrator.decisions.orders.treasury import TreasurySource
 from forgepool.orchestrator.decisions.queue.delegation import why_not_through
 from forgepool.orchestrator.decisions.requests import grant_request, why_refused
 from forgepool.orchestrator.journal import inbox
-from forgepool.orchestrator.journal.events import Event, RunPaused, RunResumed, RunStarted
+from forgepool.orchestrator.journal.events import (
+    Event,
+    RunForecast,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    SurveyFound,
+    TaskAlreadyThere,
+)
 from forgepool.orchestrator.journal.hub_copy import HubCopy, LeaseLost, give_back, open_copy
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Journal, Recorded
@@ -35,8 +44,10 @@ from forgepool.orchestrator.plan.document import Plan, plan_digest
 from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
+from forgepool.orchestrator.run.fleet import AccountWatch
 from forgepool.orchestrator.run.hub import CannotRun, Hub, bring_home, carry_assets, reopen_hub, wants_reviews
 from forgepool.orchestrator.run.loop import Ending, Loop
+from forgepool.orchestrator.run.neighbours.treasury import hold_treasury, open_desk
 from forgepool.orchestrator.run.recovery import find_already_there
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions, learn_from_runs
 from forgepool.orchestrator.run.sending import Wishes
@@ -56,6 +67,10 @@ _MOST_REVIEWS_AT_ONCE = 4
 log = structlog.get_logger()
 Listener = Callable[[RunState, Sequence[Recorded]], None]
 Warn = Callable[[str], None]
+KnownFirst = TaskAlreadyThere | SurveyFound | RunForecast
+"""An event about what is known as a run begins."""
+Prophet = Callable[[KeptRun, Collection[str]], RunForecast | None]
+"""Forecasts a run, without the tasks that are done already."""
 
 
 def _unheard(sentence: str) -> None:
@@ -79,15 +94,13 @@ def start_run(
     run: str | None = None,
     seed: Seed | None = None,
     warn: Warn = _unheard,
+    forecast: Prophet = lambda kept, done: None,
 ) -> tuple[KeptRun, Ending]:
     """
     Run a plan. What earlier runs of it have landed or surveyed is not done once more, unless `again` is set.
-
-    `run` is its name, of `new_run_id`, where it is known before. `seed` is of `prepare_host`. `warn` receives
-    a sentence for problems that stop only part of the plan.
+    `run` is its name where that is known before. `warn` receives a sentence for each problem that stops a part of it.
     """
-    has_gate_file = refuse_unready(plan, hub)
-    gate = gate_of(plan, hub, own_train=own_train)
+    has_gate_file, gate = refuse_unready(plan, hub), gate_of(plan, hub, own_train=own_train)
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
@@ -106,11 +119,22 @@ def start_run(
         weight=weight,
         broker=address_of(settings.broker_url or ""),
         own_train=own_train,
+        person=settings.person,
     )
-    kept = run_folder.keep(settings, options, plan)
-    beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-    known = () if again else _find_known(kept, hub, tip, settings, warn)
-    return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as bounds:
+        kept = run_folder.keep(settings, options, plan)
+        beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
+        known: list[KnownFirst] = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
+        known += _foretell(kept, known, forecast)
+        return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed, bounds)
+
+
+def _foretell(kept: KeptRun, known: Sequence[KnownFirst], forecast: Prophet) -> Iterator[RunForecast]:
+    done = {
+        one.task for one in known if isinstance(one, TaskAlreadyThere) or (isinstance(one, SurveyFound) and one.stands)
+    }
+    if (found := forecast(kept, done)) is not None:
+        yield found
 
 
 def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
@@ -119,7 +143,7 @@ def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
         warn(sentence)
 
 
-def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[Event]:
+def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[KnownFirst]:
     """Find the tasks that earlier runs have landed, and the survey that they have left."""
     yield from find_already_there(hub.mirror, tip, kept.plan)
     yield from find_survey(settings.home, kept.options.hub, kept.plan, hub.mirror.git, tip, warn)
@@ -231,7 +255,8 @@ def resume_run(
     changed = {name: value for name, value in said.items() if value not in (None, getattr(kept.options, name))}
     if changed:
         kept = run_folder.with_options(kept, kept.options.model_copy(update=changed))
-    return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed)
+    with hold_treasury(settings, alone=settings.broker_url is None) as limits:
+        return _go(kept, hub.mirror, settings, [beginning], wishes, listener, seed, limits)
 
 
 def _left(kept: KeptRun) -> Plan:
@@ -274,6 +299,7 @@ def _go(
     wishes: Wishes,
     listener: Listener,
     seed: Seed | None,
+    limits: TreasurySource | None,
 ) -> Ending:
     journal = Journal(kept.folder)
     try:
@@ -301,7 +327,9 @@ def _go(
                 wishes=wishes,
                 listener=listener,
                 copy=copy,
+                treasury=open_desk(settings, limits, kept.options, link.client, alone=parts is not None),
                 weight=kept.options.weight,
+                accounts=AccountWatch(client=link.client, models_file=settings.models_file),
             )
             ending = _run(loop, resumed=bool(earlier))
         if ending == "ended":

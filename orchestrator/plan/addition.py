@@ -17,6 +17,7 @@ from forgepool.workers.schema.orders import BuiltinAgent, Message
 MOST_BY_LEAD, MOST_BY_PERSON = 50, 1000
 """The tasks that may be added to one run."""
 _NOTHING_ENDED: Mapping[str, str] = {}
+_NO_RUNGS: Mapping[str, int] = {}
 
 
 class AdditionSource(Message):
@@ -70,11 +71,21 @@ def grow_plan(plan: Plan, added: Sequence[Task], dropped: Collection[str]) -> Pl
     return plan.model_copy(update={"tasks": (*stay, *added)})
 
 
-def choose_models(plan: Plan, models: Mapping[str, str]) -> Plan:
-    """Return the plan with these models, by task, for the conversations of built-in agents."""
-    if not models:
+def list_rungs(task: Task) -> tuple[Task, ...]:
+    """Return the task as each model of its ladder would do it; itself without one."""
+    return (task,) if task.leads is not None else tuple(_with_model(task, model) for model in task.ladder) or (task,)
+
+
+def choose_models(plan: Plan, models: Mapping[str, str], rungs: Mapping[str, int] = _NO_RUNGS) -> Plan:
+    """
+    Return the plan with these models, by task, for the conversations of built-in agents; for other tasks with a ladder,
+    with the model at that place of it, from 1.
+    """
+    if not models and not rungs:
         return plan
-    return plan.model_copy(update={"tasks": tuple(_with_model(task, models.get(task.id)) for task in plan.tasks)})
+    by_ladder = {task.id: task.ladder[rungs[task.id] - 1] for task in plan.tasks if task.ladder and task.id in rungs}
+    chosen = by_ladder | {**models}
+    return plan.model_copy(update={"tasks": tuple(_with_model(task, chosen.get(task.id)) for task in plan.tasks)})
 
 
 def _with_model(task: Task, model: str | None) -> Task:

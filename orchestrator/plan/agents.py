@@ -1,10 +1,10 @@
 """The agents that tasks name in a plan file, as orders carry them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from forgepool.orchestrator.plan.entries import PlanReading, WrittenTask, script_in
-from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
+from forgepool.orchestrator.plan.entries import SURVEY, PlanReading, WrittenTask, script_in
+from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, LadderEntry, TaskEntry
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import (
     AcpAgent,
@@ -79,3 +79,32 @@ def _hints(written: BuiltinEntry, task: TaskEntry) -> bool | HintSettings:
     if written.hints is None or task.disable_file_hints:
         return False
     return written.hints if written.hints != HintSettings() else True
+
+
+def read_ladders(
+    reading: PlanReading, written: Iterable[WrittenTask], agents: Mapping[str, tuple[AgentSpec, AgentSpec | None]]
+) -> dict[str, tuple[str, ...]]:
+    """Return each task's ladder of models; one of the defaults is only for built-in agents that name no model."""
+    return {
+        each.entry.id: _ladder(reading, each, agents[each.entry.id][0]) for each in written if each.entry.id in agents
+    }
+
+
+def _ladder(reading: PlanReading, each: WrittenTask, agent: AgentSpec) -> tuple[str, ...]:
+    attempts = each.entry.attempts
+    if not isinstance(attempts, LadderEntry) or each.entry.id == SURVEY:
+        return ()
+    keys = reading.source.tasks[each.index].model_fields_set
+    own, own_agent = "attempts" in keys, "agent" in keys
+    if isinstance(agent, BuiltinAgent):
+        named = agent.model is not None or bool(agent.models)
+        wrong = "its agent names a model of its own; remove one of them" if named and own == own_agent else ""
+        left_out = named and own_agent
+    else:
+        wrong = f"a {agent.kind} agent takes no model from it; write a number" if own or not own_agent else ""
+        left_out = True
+    if wrong:
+        reading.refuse(each.index, ("attempts",), f"task '{each.entry.id}' has a ladder of models, and {wrong}")
+    if wrong or left_out:
+        return ()
+    return attempts.ladder.get(each.entry.type, ()) if isinstance(attempts.ladder, dict) else attempts.ladder

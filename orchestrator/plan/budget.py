@@ -96,6 +96,8 @@ class Use:
     models: tuple[str, ...] = ()
     at_least: Spent = _NOTHING
     """Usage that later attempts are known to have carried over from it."""
+    sent_at: float = 0.0
+    """Unix seconds; all that it uses counts on the day on which it was sent."""
 
     @property
     def whole(self) -> Spent | None:
@@ -346,8 +348,7 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
 
 def _rest(before: Use | None) -> Reservation:
     """Return the unused rest of an attempt's reservation."""
-    use = before or Use()
-    used = use.own or _NOTHING
+    used = (use := before or Use()).own or _NOTHING
     return Reservation(
         usd=max(0.0, (use.reserved_usd or 0.0) - (used.cost_usd or 0.0)),
         tokens=max(0, (use.reserved_tokens or 0) - used.tokens),

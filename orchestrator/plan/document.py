@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from forgepool.orchestrator.plan.agents import read_agents
+from forgepool.orchestrator.plan.agents import read_agents, read_ladders
 from forgepool.orchestrator.plan.entries import (
     SURVEY,
     PlanPolicy,
@@ -91,6 +91,8 @@ class Task(Message):
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)
+    ladder: tuple[str, ...] = Field(default=(), exclude_if=lambda models: not models)
+    """The models of its attempts, in order. A task that leads has them for those that it dispatches."""
     unchanged: Literal["ok", "fail"] = "fail"
     """`ok`: an attempt that changes nothing has done the task."""
     limits: Limits = Limits()
@@ -180,6 +182,7 @@ def read_tasks(
     check_silences(reading)
     _check_criteria(reading, written)
     agents = read_agents(reading, written, folder)
+    ladders = read_ladders(reading, written, agents)
     needs = needs_of_all(reading, written, standing)
     every: dict[str, Collection[str]] = {**standing, **needs}
     check_cycles(reading, written, {one: [need for need in of if need in every] for one, of in every.items()})
@@ -187,7 +190,9 @@ def read_tasks(
     if reading.wrong:
         raise PlanWrong(reading.document.name, reading.wrong)
     return tuple(
-        _task(each.entry, *agents[each.entry.id], needs[each.entry.id], context[each.entry.id]) for each in written
+        _task(each.entry, *agents[name], ladders[name], needs[name], context[name])
+        for each in written
+        for name in (each.entry.id,)
     )
 
 
@@ -352,6 +357,7 @@ def _task(
     entry: TaskEntry,
     agent: AgentSpec,
     led: AgentSpec | None,
+    ladder: tuple[str, ...],
     needs: Mapping[str, bool],
     context: tuple[str, ...],
 ) -> Task:
@@ -361,13 +367,14 @@ def _task(
         "title": _one_line(entry.title or "") or entry.id,
         "acceptance": (*entry.acceptance, *entry.guards),
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
-        "agent": agent,
+        "agent": agent.model_copy(update={"model": ladder[0], "models": {}}) if ladder and led is None else agent,
+        "ladder": ladder,
         "context": context,
         "leads": led,
         "answers": entry.answers or led is not None,
         "files": () if entry.answers or led is not None else entry.files,
         # A command would do the same a second time, and may find its work done. What may write nothing changes nothing.
-        "attempts": entry.attempts or (1 if by_command else 2),
+        "attempts": entry.attempts if isinstance(entry.attempts, int) else len(ladder) or (1 if by_command else 2),
         "unchanged": entry.unchanged or ("ok" if by_command or entry.files == () else "fail"),
         "limits": Limits.model_validate(entry.limits.model_dump()),
     }

@@ -21,7 +21,7 @@ from forgepool.orchestrator.plan.fan_out import (
     for_each,
     merge_defaults,
 )
-from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
+from forgepool.supervisor.messages.requests import Independence, ReviewPolicy, ReviewTerms
 from forgepool.workers.policy.gate_file.document import ReviewWord, WrittenChecksOrNone
 from forgepool.workers.sandbox.network.hosts import BadHost, read_rule
 from forgepool.workers.schema.documents import Located, Version, read_text
@@ -52,16 +52,14 @@ class GateOptions(Message):
     """The review of all that has landed, after its checks: at the end of the run, or with each post-merge check."""
 
 
-class ReviewEntry(Message):
+class ReviewEntry(ReviewTerms):
     """The plan's `review` as it is written."""
 
     by: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     scripted: Annotated[str, Field(min_length=1)] | None = None
     """The file with a scripted reviewer's turns."""
-    reviewers: int = Field(default=1, ge=1, le=5)
     lenses: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Skills that say what to look for, such as `review-security`."""
-    rounds: int = Field(default=1, ge=1, le=5)
     fix: Literal["must", "easy"] = "easy"
     limits: LimitsEntry = LimitsEntry()
     commands: bool = False
@@ -329,6 +327,8 @@ def review_of(reading: PlanReading, folder: Path) -> PlanReview | Literal["none"
                 script = text
     if written.scripted is not None and written.by:
         _refuse(reading, "by", "'review' has both 'by' and 'scripted'; a script takes the place of models: keep one")
+    if (contradiction := written.find_contradiction(scripted=written.scripted is not None)) is not None:
+        _refuse(reading, *contradiction)
     return PlanReview(policy=_policy(written, script), commands=written.commands)
 
 
@@ -384,12 +384,10 @@ def _policy(written: ReviewEntry, script: str | None) -> ReviewPolicy:
     limits = ReviewPolicy().limits.model_copy(
         update={name: getattr(written.limits, name) for name in written.limits.model_fields_set}
     )
+    same = {name: getattr(written, name) for name in ("by", "lenses", *ReviewTerms.model_fields)}
     return ReviewPolicy(
-        by=written.by,
+        **same,
         script=script,
-        reviewers=written.reviewers,
-        lenses=written.lenses,
-        rounds=written.rounds,
         threshold="fix" if written.fix == "must" else "fix_if_easy",
         limits=Limits.model_validate(limits.model_dump()),
     )

@@ -13,12 +13,12 @@ from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from forgepool.workers.sandbox import OWN_PREFIX
-from forgepool.workers.schema.capabilities import LABEL
+from forgepool.workers.schema.capabilities import check_label
 from forgepool.workers.schema.globs import escape, parse
-from forgepool.workers.schema.mistakes import Duration, Where
+from forgepool.workers.schema.mistakes import Duration, Where, program_line
 from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message
 from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
 
@@ -92,29 +92,9 @@ def _program_alone(written: object) -> object:
     return {"program": written} if isinstance(written, str) else written
 
 
-def _program_line(text: str | None) -> str | None:
-    try:
-        words = shlex.split(text) if text is not None else ["-"]
-    except ValueError:
-        words = []
-    if not words:
-        raise ValueError("is no command line; write a program and its arguments, as in 'gemini --acp'")
-    return text
-
-
-def _label(text: str) -> str:
-    if not LABEL.fullmatch(text):
-        raise ValueError(
-            "is no label of a host; use letters, digits, '-', '_' and '.', as in 'forgepool worker --label gpu'"
-        )
-    return text
-
-
 def _label_alone(written: object) -> object:
     """Expand `runs_on: gpu` to `runs_on: [gpu]`."""
-    if isinstance(written, list):
-        return tuple(written)
-    return (written,) if isinstance(written, str) else written
+    return tuple(written) if isinstance(written, list) else (written,) if isinstance(written, str) else written
 
 
 class AgentEntry(Message):
@@ -124,7 +104,7 @@ class AgentEntry(Message):
     cli: Annotated[
         CliEntry | None, BeforeValidator(_program_alone, json_schema_input_type=CliProgram | CliEntry | None)
     ] = None
-    acp: Annotated[Name | None, AfterValidator(_program_line)] = None
+    acp: Annotated[Name | None, AfterValidator(program_line)] = None
     """The program, with its arguments, that speaks the Agent Client Protocol."""
     command: Name | None = None
     scripted: Name | None = None
@@ -158,6 +138,26 @@ WrittenSurvey = Annotated[SurveyEntry | None, BeforeValidator(_usual, json_schem
 def _any_agent(written: object) -> object:
     """Expand `leads: true` to the built-in agent for the tasks that a lead dispatches."""
     return {"builtin": {}} if written is True else None if written is False else written
+
+
+def _form(written: object) -> str:
+    return "a mapping" if isinstance(written, dict | Message) else "plain"
+
+
+Rungs = Annotated[tuple[Name, ...], Field(min_length=1, max_length=10)]
+
+
+class LadderEntry(Message):
+    """The models of one attempt after the other, or, by type of task, those of each."""
+
+    ladder: Annotated[
+        Annotated[dict[Name, Rungs], Tag("a mapping")] | Annotated[Rungs, Tag("plain")], Discriminator(_form)
+    ]
+
+
+WrittenAttempts = Annotated[
+    Annotated[LadderEntry, Tag("a mapping")] | Annotated[int, Field(ge=1, le=10), Tag("plain")], Discriminator(_form)
+]
 
 
 class LimitsEntry(Limits):
@@ -200,8 +200,8 @@ class TaskFields(Message):
     """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
     """Tasks with a higher number start first."""
-    attempts: int | None = Field(default=None, ge=1, le=10)
-    """The most attempts. None is one for a command, two for a model."""
+    attempts: WrittenAttempts | None = None
+    """The most attempts, or the model of each: `{ladder: [MODEL, ...]}`. None is 1 for a command, 2 for a model."""
     unchanged: Literal["ok", "fail"] | None = None
     """`ok`: an attempt that changes nothing has done the task. None: `ok` for a command, `fail` for a model."""
     limits: LimitsEntry = LimitsEntry()
@@ -215,7 +215,7 @@ class TaskFields(Message):
     network: tuple[str, ...] = ()
     """Hosts that its commands may reach."""
     runs_on: Annotated[
-        tuple[Annotated[str, AfterValidator(_label)], ...],
+        tuple[Annotated[str, AfterValidator(check_label)], ...],
         BeforeValidator(_label_alone, json_schema_input_type=str | tuple[str, ...]),
     ] = ()
     """Labels that the host must have which does it."""

@@ -93,12 +93,16 @@ def _of_run(course: PlanIndex, state: RunState, alive: Liveness) -> Iterator[Att
 def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
     """Yield a row for each task that waits for a person, and one for all that wait for budget."""
     parked = state.in_phase("needs_human")
-    broke = [task for task in parked if task.parked_for == "budget"]
+    shared = [one.words for one in state.treasury.values() if one.effect == "asks"]
+    stopped = (task for task in parked if task.parked_for == "budget")
+    broke = [task for task in stopped if not any(words in task.detail for words in shared)]
     for task in parked:
         if task.question:
             yield _of_task(state, task, "question", f"It asks: {task.question}", "answer", "TEXT")
-        elif task.parked_for == "budget":
+        elif task in broke:
             continue
+        elif task.parked_for == "budget":
+            yield _of_task(state, task, "budget", task.detail.partition("; forgepool ")[0], "retry")
         elif task.candidate and why_not_approve(course, state, task.id) is None:
             why = task.detail.partition("; forgepool ")[0]
             yield _of_task(state, task, "approval", f"Its change waits for approval: {why}", "approve", "--by NAME")
@@ -106,7 +110,7 @@ def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
             yield _of_task(state, task, "trouble", task.detail, "retry")
     if broke:
         tokens = course.budget(state).usd is None
-        command = f"forgepool resume {state.run} --budget-{'tokens TOKENS' if tokens else 'usd USD'}"
+        command = f"forgepool budget {state.run} --{'tokens TOKENS' if tokens else 'usd USD'}"
         used = "; ".join(budget_words(course.ledger(state))) or broke[0].detail
         names = shorten_list([task.id for task in broke])
         since = min(task.since for task in broke)

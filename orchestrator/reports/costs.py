@@ -5,14 +5,20 @@ Each attempt counts its own usage; a lost one counts what the hub knows of it. A
 not as zero.
 """
 
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PlainSerializer
 
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
+from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
@@ -106,6 +112,38 @@ class LedgerTotals:
         return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
 
 
+def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> Iterator[str]:
+    """Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since."""
+    landed: tuple[str, ...] = ()
+    at: dict[str, int] = {}
+    made: defaultdict[int, list[tuple[TaskState, int]]] = defaultdict(list)
+    red: set[str] = set()
+    for one in recorded:
+        match one.event:
+            case e.OrderSent(task=name, attempt=attempt) if name in course.tasks and course.tasks[name].ladder:
+                if course.lead != name and name not in course.models:
+                    made[at.get(name, 1)].append((state.tasks[name], attempt))
+            case e.TaskReturned(task=name, rung=rung) | e.TaskRejected(task=name, rung=rung) if rung:
+                at[name] = rung
+            case e.TaskRetried(task=name, afresh=True):
+                at.pop(name, None)
+            case e.WaveSent(tasks=tasks):
+                landed = tasks
+            case e.WaveAnswered(result=result) if result.verdict not in ("green", "infrastructure"):
+                red.update(landed)
+            case _:
+                pass
+    for rung, attempts in sorted(made.items()):
+        uses = [task.uses[number] for task, number in attempts if number in task.uses]
+        ended = [task.id for task, number in attempts if task.phase == "landed" and task.made_by == number]
+        cost = bill(uses)
+        models = f" ({', '.join(cost.models)})" if cost.models else ""
+        doubted = len(red.intersection(ended))
+        since = f" ({doubted} before a post-merge check that was red)" if doubted else ""
+        counts = f"attempts: {len(attempts)}, landed: {len(ended)}{since}"
+        yield f"model {rung} of its ladder{models}: {counts}, {cost_words(cost)}"
+
+
 ReportedLedger = Annotated[BudgetLedger, PlainSerializer(LedgerTotals.of, return_type=LedgerTotals)]
 """A budget that programs are shown by its totals."""
 
@@ -143,7 +181,7 @@ def report_money(state: RunState, ledger: BudgetLedger) -> MoneyReport:
         if uses := [*task.uses.values(), *task.review.uses.values()]:
             by_task[task.id] = uses
     for use in state.uses():
-        by_model.setdefault(", ".join(use.models) or "(not known)", []).append(use)
+        by_model.setdefault(_name_models(use), []).append(use)
     held = (ledger.under_way, ledger.lost)
     return MoneyReport(
         used=bill(state.uses()),
@@ -156,10 +194,82 @@ def report_money(state: RunState, ledger: BudgetLedger) -> MoneyReport:
     )
 
 
+def _name_models(use: Use) -> str:
+    return ", ".join(use.models) or "(not known)"
+
+
 def _rows_of(uses: dict[str, list[Use]]) -> tuple[MoneyRow, ...]:
     rows = [MoneyRow(name=name, attempts=len(some), used=bill(some)) for name, some in uses.items()]
     spent = [row for row in rows if row.used.counts]
     return tuple(sorted(spent, key=lambda row: (-row.used.priced_usd, -row.used.input_tokens, row.name)))
+
+
+SpendBy = Literal["day", "project", "model", "task"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSpending:
+    """The money of a run or queue that a process runs."""
+
+    run: str
+    used: RunBill
+    reserved_usd: float
+    reserved_tokens: int
+    """Held for attempts under way, and for lost ones whose usage is not fully known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpendReport:
+    """The usage of all runs, queues and plannings of a home; each attempt counts once, when it was sent."""
+
+    by: SpendBy
+    since: float
+    """Unix seconds; 0 for all."""
+    used: RunBill
+    rows: tuple[MoneyRow, ...]
+    """Days in their order, all else the most expensive first."""
+    live: tuple[LiveSpending, ...]
+    unread: tuple[str, ...] = ()
+    """A sentence for each journal that cannot be read, and is not counted."""
+
+
+def report_spending(spendings: Iterable[RunSpending], by: SpendBy, *, since: float = 0.0) -> SpendReport:
+    grouped: dict[str, list[Use]] = {}
+    live: list[LiveSpending] = []
+    for spending in spendings:
+        lines = [line for line in spending.lines if line.at >= since]
+        for line in lines:
+            grouped.setdefault(_name_row(by, spending, line), []).append(line.use)
+        if spending.live:
+            live.append(
+                LiveSpending(
+                    run=spending.run,
+                    used=bill(line.use for line in lines),
+                    reserved_usd=sum(line.held_usd for line in lines),
+                    reserved_tokens=sum(line.held_tokens for line in lines),
+                )
+            )
+    rows = _rows_of(grouped)
+    return SpendReport(
+        by=by,
+        since=since,
+        used=bill(use for uses in grouped.values() for use in uses),
+        rows=tuple(sorted(rows, key=lambda row: row.name)) if by == "day" else rows,
+        live=tuple(live),
+    )
+
+
+def _name_row(by: SpendBy, spending: RunSpending, line: SpendLine) -> str:
+    match by:
+        case "day":
+            return time.strftime("%Y-%m-%d", time.gmtime(line.at))
+        case "project":
+            return spending.project
+        case "model":
+            return _name_models(line.use)
+        case "task":
+            without = "(planning)" if line.what == "planning" else "(all that landed)"
+            return f"{spending.run} {line.task or without}"
 
 
 def bill_words(of: RunBill) -> str:
@@ -225,5 +335,41 @@ def describe_money(event: e.Event) -> str | None:
             return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
         case e.BudgetAwaited():
             return f"{event.task}: has used its part of the budget, and goes on when there is more"
+        case e.TreasuryLimited(words=words):
+            passed = f"{event.by or 'a person'} lets this run go on until then: {words}"
+            return {"waits": f"work waits: {words}", "passed": passed}.get(event.effect, words)
         case _:
             return None
+
+
+def describe_forecast(forecast: e.RunForecast) -> str:
+    """Return a forecast as the end of a sentence."""
+    least, middle, most = map(stretch, forecast.seconds)
+    said = f"{middle} ({least} to {most})"
+    return f"{said}, and {_forecast_usd(forecast.usd)}" if forecast.usd and forecast.usd[-1] else said
+
+
+def _forecast_usd(usd: tuple[float, float, float]) -> str:
+    least, middle, most = map(usd_words, usd)
+    return f"{middle} USD ({least} to {most})"
+
+
+def describe_terms(event: e.BudgetSet | e.RunForecast) -> str:
+    """Return in one sentence what a run may use, or what it is expected to."""
+    if isinstance(event, e.BudgetSet):
+        return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+    by = count_of(len(event.runs), "earlier run") if event.runs else "the plan's durations"
+    return f"forecast from {by}: {describe_forecast(event)}"
+
+
+def compare_forecast(state: RunState, took_s: float) -> Iterator[str]:
+    """Yield how long a run took, and its cost, against its forecast; nothing where there was none."""
+    forecast = state.forecast
+    if forecast is None:
+        return
+    least, middle, most = map(stretch, forecast.seconds)
+    yield f"time: {middle} ({least} to {most}) was forecast, {stretch(took_s)} was taken"
+    used = bill(state.uses())
+    if forecast.usd is not None and (forecast.usd[-1] or used.counts):
+        unknown = " and what has no known price" if used.unpriced_attempts else ""
+        yield f"cost: {_forecast_usd(forecast.usd)} was forecast, {usd_words(used.priced_usd)} USD{unknown} was used"

@@ -1,6 +1,5 @@
 """Events as sentences for people: `run` prints them line by line, and `events` prints them afterwards."""
 
-import time
 from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.lead.results import describe_lead
@@ -8,8 +7,8 @@ from forgepool.orchestrator.decisions.reasons import count_of, one_line, reviewe
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
-from forgepool.orchestrator.reports.costs import describe_money, name_amounts
-from forgepool.orchestrator.reports.host_text import describe_lost, host_sentence
+from forgepool.orchestrator.reports.costs import describe_money, describe_terms
+from forgepool.orchestrator.reports.host_text import clock, describe_lost, host_sentence
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
@@ -51,8 +50,8 @@ def _of_run(event: e.Event) -> str | None:
             names = shorten_list([one if isinstance(one, str) else one.id for one in tasks])
             what = f"{event.by} {event.kind.removeprefix('tasks.')} {count_of(len(tasks), 'task')}"
             return f"{what}: {names}; {event.why}".removesuffix("; ")
-        case e.BudgetSet():
-            return f"the run's budget is {name_amounts(event.budget.usd, event.budget.tokens) or 'without a cap'} now"
+        case e.BudgetSet() | e.RunForecast():
+            return describe_terms(event)
         case (
             e.GateHalted()
             | e.GatePaused()
@@ -103,6 +102,8 @@ def _of_waves(event: e.Event) -> str | None:
             return f"the target could not be checked: {result.detail}"
         case e.WaveAnswered(result=result):
             return result.detail or f"the target is {result.verdict}"
+        case e.WaveReviewSent(batch=batch) if batch is not None and batch.again:
+            return None
         case e.WaveReviewSent():
             landings = count_of(len(event.tasks), "landing")
             return f"integration review of {landings} requested, {event.base[:12]}..{event.tip[:12]}"
@@ -114,11 +115,13 @@ def _of_waves(event: e.Event) -> str | None:
             return None
 
 
-def _reviewed_as_whole(result: Review) -> str:
+def _reviewed_as_whole(result: Review) -> str | None:
     match result.outcome:
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"integration review {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.batch is not None:
+            return f"the integration review: {result.detail}" if result.batch.is_news else None
         case "infrastructure" if result.not_before is not None:
             return f"the integration review waits for a model's rate limit: {result.detail}"
         case "infrastructure":
@@ -131,12 +134,6 @@ def _reviewed_as_whole(result: Review) -> str:
 def answer_with(run: str, task: str) -> str:
     """Return the command that answers a task's question."""
     return f"answer with: forgepool answer {run} {task} TEXT"
-
-
-def clock(at: float, now: float) -> str:
-    """Return the time of day, with its date unless it is within twelve hours."""
-    near = abs(at - now) < 12 * 3600
-    return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _revision(event: e.PlanRevised) -> str:
@@ -172,7 +169,8 @@ def _of_task(event: e.Event) -> str | None:
     match event:
         case e.OrderSent():
             on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
-            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}"
+            mends = "" if event.mends is None else f", mending attempt {event.mends}"
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}{mends}"
         case e.OrderAnswered() | e.WorkKept():
             return _answered(event)
         case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
@@ -243,8 +241,8 @@ def _of_review(
     event: e.ReviewSent | e.ReviewAnswered | e.TaskApproved | e.TaskRejected | e.CandidateRestored,
 ) -> str | None:
     match event:
-        case e.ReviewSent():
-            return f"{event.task}: review requested"
+        case e.ReviewSent(batch=batch):
+            return None if batch is not None and batch.again else f"{event.task}: review requested"
         case e.ReviewAnswered():
             return _reviewed(event)
         case e.TaskApproved():
@@ -264,6 +262,8 @@ def _reviewed(event: e.ReviewAnswered) -> str | None:
         case "passed" | "failed":
             found = f", {count_of(len(result.findings), 'finding')}" if result.findings else ""
             return f"{event.task}: {result.outcome} by {reviewer_words(result)}{found}"
+        case "infrastructure" if result.batch is not None:
+            return f"{event.task}: its review: {result.detail}" if result.batch.is_news else None
         case "infrastructure" if result.not_before is not None:
             return f"{event.task}: its review waits for a model's rate limit: {result.detail}"
         case "infrastructure":
@@ -294,7 +294,8 @@ def _ended(event: e.Event) -> str | None:
     match event:
         case e.TaskReturned():
             free = "; retrying on the new tip (attempt not counted)" if event.free else ""
-            return f"{event.task}: returned: {event.reason.summary}{free}"
+            climbs = f"; the next attempt is by model {event.rung} of its ladder" if event.rung else ""
+            return f"{event.task}: returned: {event.reason.summary}{free}{climbs}"
         case e.TaskFailed():
             return f"{event.task}: failed: {event.reason.summary}"
         case e.TaskUnchanged() | e.TaskReported() | e.TaskAlreadyThere() | e.SurveyFound():
@@ -333,7 +334,9 @@ def _answered(event: e.OrderAnswered | e.WorkKept) -> str | None:
         return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
     result = event.result
     if result.outcome == "candidate":
-        return f"{event.task}: candidate {(result.commit or '')[:12]}, {count_of(len(result.paths), 'file')} changed"
+        lost = f"; {result.detail}" if result.detail else ""
+        files = count_of(len(result.paths), "file")
+        return f"{event.task}: candidate {(result.commit or '')[:12]}, {files} changed{lost}"
     if result.outcome == "infrastructure" and result.not_before is not None and result.not_before <= result.finished_at:
         return f"{event.task}: waits: {result.detail}"
     if result.outcome == "infrastructure" and result.not_before is not None:

@@ -1,6 +1,7 @@
 """Events about workers, hosts and other runs as sentences for people."""
 
 import re
+import time
 
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
@@ -16,10 +17,8 @@ def host_sentence(event: e.Event) -> str | None:
             return f"{host}: a message is refused: {event.why}"
         case e.PartRestarted():
             return f"{event.part} died and was restarted"
-        case e.HostsLacking():
-            return _lacking(event)
-        case e.TasksHeld():
-            return _held(event)
+        case e.HostsLacking() | e.ModelsShut() | e.TasksHeld():
+            return _waiting(event)
         case e.HostSuspended():
             return f"{event.host} is suspended: {event.why}"
         case e.HostReadmitted():
@@ -34,6 +33,35 @@ def host_sentence(event: e.Event) -> str | None:
             return f"{event.task}: {event.host} cannot do it: {event.why}; another host tries it (attempt not counted)"
         case _:
             return None
+
+
+def _waiting(event: e.HostsLacking | e.ModelsShut | e.TasksHeld) -> str:
+    match event:
+        case e.HostsLacking():
+            return _lacking(event)
+        case e.ModelsShut():
+            return _shut(event)
+        case e.TasksHeld():
+            return _held(event)
+
+
+def clock(at: float, now: float) -> str:
+    """Return the time of day, with its date unless it is within twelve hours."""
+    near = abs(at - now) < 12 * 3600
+    return time.strftime("%H:%M" if near else "%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _shut(event: e.ModelsShut) -> str:
+    by_end: dict[str, list[str]] = {}
+    for task, until in event.tasks.items():
+        if until > event.at:
+            by_end.setdefault(clock(until, event.at), []).append(f"'{task}'")
+    if not by_end:
+        return "models may be asked again for all waiting tasks"
+    return "; ".join(
+        f"tasks such as {', '.join(tasks[:3])} wait until {end}: none of their models may be asked before"
+        for end, tasks in by_end.items()
+    )
 
 
 def _held(event: e.TasksHeld) -> str:

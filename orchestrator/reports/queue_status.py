@@ -4,9 +4,11 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from forgepool.orchestrator.reports.event_text import advice_words, clock
+from forgepool.orchestrator.reports.event_text import advice_words
+from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.state.run import RunState, branch_of, with_branches
-from forgepool.orchestrator.state.task import TaskState, is_pausing
+from forgepool.orchestrator.state.streaks import is_pausing
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.orchestrator.state.train import decorate_line
 from forgepool.supervisor.messages.answers import name_partner
 from forgepool.supervisor.train.coupling import in_order

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.lead.review import synthesis_lines
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
@@ -12,17 +13,25 @@ from forgepool.orchestrator.decisions.reasons import (
     finding_lines,
     one_line,
     reviewer_words,
+    survey_words,
 )
 from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.reports.attention import Liveness, attention
-from forgepool.orchestrator.reports.costs import bill, bill_waste, bill_words, budget_words
+from forgepool.orchestrator.reports.costs import (
+    bill,
+    bill_waste,
+    bill_words,
+    budget_words,
+    compare_forecast,
+    describe_ladders,
+    usd_words,
+)
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import Waits, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores
@@ -157,7 +166,7 @@ def report_lines(
             yield from _used(task)
     yield from _target(kept.course, recorded, public)
     yield from flake_lines(recorded)
-    yield from _bill(kept, state)
+    yield from _bill(kept, state, recorded)
     if not public:
         yield from ("", "## Hosts", "")
         yield from host_lines(recorded)
@@ -267,8 +276,8 @@ def _used(task: TaskState) -> Iterator[str]:
         yield f"    - of that, by reviews: {bill_words(by_reviews)}"
 
 
-def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
-    """Yield the section on models and budget; nothing where there is nothing to say."""
+def _bill(kept: KeptRun, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """Yield the sections on models and budget, and on the forecast; nothing where there is nothing to say."""
     whole = bill(state.uses())
     budget = list(budget_words(kept.course.ledger(state)))
     said = bill_words(whole)
@@ -282,16 +291,25 @@ def _bill(kept: KeptRun, state: RunState) -> Iterator[str]:
     of_waves = bill(state.wave_review.review.uses.values())
     if of_waves.counts:
         yield f"  - of that, by integration reviews: {bill_words(of_waves)}"
+    landed = len(state.in_phase("landed"))
+    if landed and whole.cost_usd:
+        yield f"- for each landed task: {usd_words(whole.cost_usd / landed)} USD"
+    yield from (f"- {line}" for line in describe_ladders(kept.course, state, recorded))
     if whole.unpriced_attempts:
         known = f"{count_of(whole.unpriced_attempts, 'attempt')} by models without a known price"
         yield f"- {known}: each counts against a USD budget with its full reservation"
     for one in budget:
         yield f"- budget: {one}"
+    if compared := [*compare_forecast(state, _seconds(recorded))]:
+        yield from ("", "## Forecast", "", *(f"- {line}" for line in compared))
+
+
+def _seconds(recorded: Sequence[Recorded]) -> float:
+    return max(0.0, recorded[-1].at - recorded[0].at) if recorded else 0.0
 
 
 def _span(recorded: Sequence[Recorded]) -> str:
-    seconds = max(0.0, recorded[-1].at - recorded[0].at) if recorded else 0.0
-    return f"{seconds:.1f} s from first to last event" if recorded else "not begun"
+    return f"{_seconds(recorded):.1f} s from first to last event" if recorded else "not begun"
 
 
 def _proof(task: TaskState, public: bool) -> str:
@@ -308,7 +326,8 @@ def _proof(task: TaskState, public: bool) -> str:
 
 
 def _attempts(task: TaskState) -> str:
-    return f", attempt {task.attempt}" if task.attempt > 1 else ""
+    mended = f", which mended attempt {task.result.mended}" if task.result and task.result.mended else ""
+    return f", attempt {task.attempt}{mended}" if task.attempt > 1 else ""
 
 
 def _history(task: TaskState) -> Iterator[str]:

@@ -1,24 +1,34 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
+from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
+from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
-from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.reasons import (
+    author_in,
+    author_words,
+    count_of,
+    finding_lines,
+    flaky_words,
+    survey_words,
+    word_verdicts,
+)
 from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
-from forgepool.orchestrator.reports.event_text import answer_with, clock
+from forgepool.orchestrator.reports.event_text import answer_with
+from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
-from forgepool.orchestrator.state.kept import KeptStanding, list_kept
+from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState, branch_of
-from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
+from forgepool.orchestrator.state.task import TERMINAL, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
 
@@ -56,6 +66,8 @@ class TaskStanding:
     """The files that its attempts have left, until it has landed."""
     context: float | None = None
     """The share of the model's window that a running task fills, from 0 to 1, to a tenth; None where none was told."""
+    mends: int | None = None
+    """The attempt whose work its last one began with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +208,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
         used=bill((*task.uses.values(), *task.review.uses.values())),
         used_by_reviews=bill(task.review.uses.values()),
         kept=tuple(list_kept(waits.state, task)),
+        mends=task.mends,
         context=round(task.context_share, 2) if task.phase == "running" and task.context_share else None,
     )
 
@@ -231,32 +244,10 @@ def _how_it_ended(waits: "Waits", task: TaskState) -> str:
     return f"{how}{survey_words(waits.course, task)}"
 
 
-def survey_words(course: PlanIndex, task: TaskState) -> str:
-    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
-    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
-    return "; the tasks go on without a survey" if missing else ""
-
-
 def tell_verdict(course: PlanIndex, state: RunState) -> str:
     """Return the run's outcome in one sentence."""
     phases = [task.phase for task in state.tasks.values() if not survey_words(course, task)]
     return word_verdicts(phases, state.target)[0]
-
-
-def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:
-    """Return the sentence for a run whose tasks are in these phases, and the one of earlier versions."""
-    total, landed, reported = len(phases), phases.count("landed"), phases.count("reported")
-    idle = sum(phase in DONE for phase in phases) - landed - reported
-    others = [f"{reported} reported"] if reported else []
-    if idle:
-        others.append(f"{idle} had nothing to do")
-    rest = total - landed - reported - idle
-    landings = f"{landed} of {count_of(total, 'task')} landed on {target}"
-    earlier = ", ".join([landings, *others, *([f"{rest} did not land"] if rest else [])])
-    if rest or not others:
-        return (earlier,)
-    parts = [f"{landed} landed on {target}"] if landed else []
-    return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}", earlier
 
 
 class Waits:
@@ -285,7 +276,8 @@ class Waits:
         if task.phase != "pending":
             return task.phase
         waiting = self._why(task)
-        if find_lack(self._course, self.state, task) or task.id in self._held_elsewhere:
+        shut = find_shut_until(self._course, self.state, task) > self.state.at
+        if shut or find_lack(self._course, self.state, task) or task.id in self._held_elsewhere:
             return "pending"
         return "pending" if waiting.needs or waiting.lock or waiting.reserved else "ready"
 
@@ -323,8 +315,12 @@ class Waits:
             return f"under review on {review.holder}" if review.holder else "no reviewer has taken it yet"
         if self.state.halted:
             return self.state.halt_words
+        if review.batch is not None and review.batch.ticket is not None:
+            return f"its review is in a batch, and is made live after {clock(review.batch.until, self.state.at)}"
         if review.limit_until > self.state.at:
             return f"its review waits until {clock(review.limit_until, self.state.at)} for a model's rate limit"
+        if self.state.treasury_words:
+            return f"its review waits: {self.state.treasury_words}"
         if short_of_budget_for_review(self._course, self.state):
             return "its review waits for budget that others may leave"
         again = f"; the last review failed: {review.detail}" if review.troubles else ""
@@ -333,8 +329,8 @@ class Waits:
     def _pending(self, task: TaskState) -> str:
         if task.restorable:
             return f"{task.detail}; waits for its lock"
-        if task.limit_until > self.state.at:
-            return f"waits until {clock(task.limit_until, self.state.at)} for the model's rate limit"
+        if (until := max(task.limit_until, find_shut_until(self._course, self.state, task))) > self.state.at:
+            return f"waits until {clock(until, self.state.at)} for the model's rate limit"
         if task.id in self._held_by_base:
             return base_words(self.state)
         waiting = self._why(task)
@@ -359,6 +355,8 @@ class Waits:
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
             return None
+        if self.state.treasury_words:
+            return f"waits: {self.state.treasury_words}"
         short = self._short_of_budget(task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]

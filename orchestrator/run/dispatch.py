@@ -10,15 +10,18 @@ from typing import Any
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
-from forgepool.orchestrator.decisions.orders.purse import find_growing
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
+from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
+from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
 from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import landing_message
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.messages.requests import (
     CheckRequest,
@@ -32,9 +35,9 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
-from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
+from forgepool.workers.schema.orders import Assets, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms
-from forgepool.workers.schema.reports import LeadReply, Prior
+from forgepool.workers.schema.reports import EarlierWork, LeadReply, Prior
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 
 _SUMMARY_CHARACTERS = 4_000
@@ -100,10 +103,11 @@ def send_message(
         case "wave":
             send(check, wave_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
         case "review":
-            of_task = review_request(course, state, state.tasks[sent.task], sent, now=now)
+            of_task = review_request(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
             send(review, of_task, message_id=sent.message_id, queue=queue)
         case "wave_review":
-            send(review, wave_review_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
+            of_whole = wave_review_request(course, state, sent, now=now, resent=resent)
+            send(review, of_whole, message_id=sent.message_id, queue=queue)
         case "landing":
             landing = land_request(course, state, sent, now=now, done=done)
             send(land, landing, message_id=sent.message_id, queue=queue)
@@ -159,8 +163,7 @@ def order(
         references=planned.context,
         reads=planned.reads,
         priors=(*priors(course, state, planned), *earlier, *_read_by_lead(course, state, task)),
-        resumes=task.resumes,
-        carried=task.uses.get(task.attempt, Use()).carried,
+        **_beginning(state, task),
         replies=task.replies,
         progress=course.plan.progress,
         may_ask_paths=may_ask(course, task.id),
@@ -168,6 +171,13 @@ def order(
         start_by=now + _MAY_LIE_S,
         resent=resent,
     )
+
+
+def _beginning(state: RunState, task: TaskState) -> dict[str, Any]:
+    """Return the fields of an order about the earlier attempts that it goes on from."""
+    found = (one for one in list_kept(state, task) if one.attempt == task.mends and one.commit and one.ref)
+    mends = next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+    return {"resumes": task.resumes, "carried": task.uses.get(task.attempt, Use()).carried, "mends": mends}
 
 
 def _scan_terms(course: PlanIndex, state: RunState, task: TaskState) -> ScanTerms:
@@ -196,17 +206,6 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
     if not state.assets:
         return None
     return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
-
-
-def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
-    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
-    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
-    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
-    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
-
-
-def _less(own: float | None, reserved: float | None) -> float | None:
-    return min((one for one in (own, reserved) if one is not None), default=None)
 
 
 def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:
@@ -247,7 +246,7 @@ def wave_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: 
 
 
 def review_request(
-    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float
+    course: PlanIndex, state: RunState, task: TaskState, sent: Outstanding, *, now: float, resent: bool = False
 ) -> ReviewRequest:
     planned, use = course.tasks[task.id], task.review.uses.get(task.review.sent, Use())
     synthesis = write_subject(course, state, task) if task.phase == "reported" else None
@@ -258,7 +257,7 @@ def review_request(
         whole=synthesis is not None,
         synthesis=synthesis,
         reviewed=True,
-        policy=course.review_policy,
+        policy=review_policy_of(course, task),
         title=planned.title,
         description=planned.description,
         acceptance=planned.acceptance,
@@ -268,10 +267,13 @@ def review_request(
         findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        batch=write_batch_call(state, task.review, resent=resent),
     )
 
 
-def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> ReviewRequest:
+def wave_review_request(
+    course: PlanIndex, state: RunState, sent: Outstanding, *, now: float, resent: bool = False
+) -> ReviewRequest:
     """Build the request to review all landings since the last one that was passed; beyond a bound, only their names."""
     own = state.wave_review
     answer, use = own.against, own.use or Use()
@@ -288,6 +290,7 @@ def wave_review_request(course: PlanIndex, state: RunState, sent: Outstanding, *
         checked=describe_checks(state.wave.green) if state.wave.green is not None else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        batch=write_batch_call(state, own.review, resent=resent),
     )
 
 

@@ -1,15 +1,28 @@
-"""The hosts that are present, and the queue by which a message reaches one that can do it."""
+"""
+The hosts that are present, and the queue by which a message reaches one that can do it; the accounts of their models.
+"""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+from forgepool.orchestrator.decisions.orders.shut_models import AskedModels, ModelLimits, find_asked
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.hosts import Host
+from forgepool.orchestrator.state.review import MessageKind
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MessageKind
-from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, Queue
+from forgepool.workers.llm.routing.breaker import Breaker, Pair, Shut
+from forgepool.workers.llm.routing.open import keys_present
+from forgepool.workers.llm.routing.pace import find_pauses
+from forgepool.workers.llm.routing.router import RoutingQuestion, choose
+from forgepool.workers.llm.routing.table import Table, read_table
+from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, Queue, Redis
 from forgepool.workers.queue.leases import Present, slots
 from forgepool.workers.schema import capabilities
+from forgepool.workers.schema.mistakes import DocumentWrong
 
 QUEUE: Mapping[MessageKind, Queue] = {
     "order": ORDERS,
@@ -107,3 +120,75 @@ def choose_gate_host(
         return None
     load = Counter(sent_to.get(one, "") for one in state.outstanding())
     return min(well, key=lambda worker: (load[worker.host] / worker.concurrency, worker.host)).host
+
+
+_LOOK_S = 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class AccountWatch:
+    """
+    The limits of the models that a plan's tasks ask, as all workers know them.
+
+    The table is this machine's: an account must mean the same on all hosts. What it does not know has no limit.
+    """
+
+    client: Redis
+    models_file: Path | None
+    _looked: float = 0.0
+    _limits: ModelLimits = field(default_factory=dict)
+    _plan: Plan | None = None
+    _asked: frozenset[AskedModels] = frozenset()
+    _table: Table | None = None
+
+    def look(self, plan: Plan, present: Sequence[Present], now: float) -> ModelLimits:
+        """Return until when no present host may ask the models, as of the last second. May raise BrokerAway."""
+        if plan is not self._plan:
+            self._plan, self._looked = plan, 0.0
+            self._asked = frozenset(asked for task in plan.tasks if (asked := find_asked(task)) is not None)
+        if self._asked and time.monotonic() > self._looked + _LOOK_S:
+            self._limits = self._find(present, now)
+            self._looked = time.monotonic()
+        return self._limits
+
+    def _find(self, present: Sequence[Present], now: float) -> ModelLimits:
+        try:
+            self._table = self._table or read_table(self.models_file)
+        except DocumentWrong:
+            return {}
+        table, keys = self._table, self._keys(self._table, present)
+        pairs = {asked: _find_pairs(table, asked, keys) for asked in self._asked}
+        every = [pair for own in pairs.values() for pair in own]
+        verdicts = Breaker(client=self.client).look(every)
+        pauses = find_pauses(self.client, {account for account, _ in every})
+
+        def until(pair: Pair) -> float:
+            verdict = verdicts[pair]
+            pause_s = pauses.get(pair[0], 0.0)
+            return max(verdict.until if isinstance(verdict, Shut) else 0.0, now + pause_s if pause_s else 0.0)
+
+        ends = {asked: min(map(until, own), default=0.0) for asked, own in pairs.items()}
+        return {asked: end for asked, end in ends.items() if end > now}
+
+    def _keys(self, table: Table, present: Sequence[Present]) -> frozenset[str]:
+        """Return the variables of keys that some host has; a host that has proven nothing has those of this machine."""
+        told = [worker.facts.can for worker in present if ORDERS in worker.queues]
+        own = keys_present(table) if None in told else frozenset[str]()
+        names = (account.key for account in table.accounts.values() if account.key)
+        offered = {word for can in told for word in can or ()}
+        return own | {name for name in names if capabilities.key(name) in offered}
+
+
+def _find_pairs(table: Table, asked: AskedModels, keys: Collection[str]) -> tuple[Pair, ...]:
+    """Return the accounts and models that could serve; none where that is not known."""
+    if asked.program:
+        return ((f"cli:{asked.program}", asked.names[0] or asked.program),)
+    questions = (RoutingQuestion(task_type=asked.task_type, model=name) for name in asked.names)
+    choices = [choose(table, question, keys=keys) for question in questions]
+    return tuple(
+        (candidate.account, candidate.model)
+        for choice in choices
+        if not isinstance(choice, str)
+        for candidate in choice.candidates
+        if candidate.wants_key is None
+    )

@@ -32,23 +32,23 @@ from forgepool.orchestrator.journal.events import (
     TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.journal.surveys import keep_survey
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
+    AccountWatch,
     find_reviewers,
     list_gate_hosts,
 )
-from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere, share_of_slots
+from forgepool.orchestrator.run.neighbours.other_runs import describe_run, find_paths_elsewhere, share_of_slots
 from forgepool.orchestrator.run.run_folder import keep_report
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.hosts import Host
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
+from forgepool.orchestrator.state.review import Outstanding
+from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
-from forgepool.workers.agents.briefing.task_card import report_text
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
 from forgepool.workers.queue.replies import MessageRefused, MoneyRequest, PathRequest, PathsAnswer
-from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
 log = structlog.get_logger()
@@ -73,6 +73,8 @@ class Loop(Sender):
     """How long a turn waits for an answer."""
     weight: int = 1
     """The run's part of the order slots, relative to the other runs on its Redis."""
+    accounts: AccountWatch | None = None
+    """None where no order waits for the limits of models."""
     _announced: float = 0.0
     _keeping_until: float = 0.0
     """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
@@ -110,7 +112,7 @@ class Loop(Sender):
         stopped = self._stopped()
         if stopped is not None:
             with suppress(*BrokerAway):
-                self.link.withdraw()
+                self._withdraw()
         return stopped
 
     def _turn(self) -> None:
@@ -256,6 +258,8 @@ class Loop(Sender):
 
     def _decide(self) -> None:
         self._meet_tip()
+        if self.treasury is not None:
+            self.course = self.course.within(self.treasury.look(self.state, self.clock()))
         hosts, review_slots = (
             self._order_hosts(),
             slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
@@ -266,6 +270,8 @@ class Loop(Sender):
         all_slots = sum(host.slots for host in hosts)
         order_slots = share_of_slots(all_slots, self.state.run, self.weight, others)
         elsewhere = find_paths_elsewhere(self.state, others)
+        watch = self.accounts
+        limits = None if watch is None else watch.look(self.course.plan, self.link.workers(), self.clock())
         decided: list[Event] = []
         with self._one_commit():
             for _ in range(_MOST_ROUNDS):
@@ -280,12 +286,14 @@ class Loop(Sender):
                     hosts=hosts,
                     gate_hosts=gate_hosts,
                     elsewhere=elsewhere,
+                    limits=limits,
                 )
                 if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break
                 events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
-                decided += self._take(recovery.unless_landed(self.state, self.mirror, events))
-                if any(isinstance(event, TasksHeld) for event in events):
+                events, refused = self._reserve(recovery.unless_landed(self.state, self.mirror, events))
+                decided += self._take(events)
+                if refused or any(isinstance(event, TasksHeld) for event in events):
                     break
             else:
                 log.error("decisions.put_off", run=self.state.run, rounds=_MOST_ROUNDS)
@@ -297,6 +305,10 @@ class Loop(Sender):
         if self.parts is None and time.monotonic() > self._announced + _ANNOUNCE_S:
             self._announced = time.monotonic()
             self._announce(hosts, all_slots if order_slots < all_slots else 0, check_slots)
+
+    def _reserve(self, events: list[Event]) -> tuple[list[Event], bool]:
+        """Return the events for which the treasury has room, and whether it has none for others."""
+        return (events, False) if self.treasury is None else self.treasury.reserve(self.state, events, self.clock())
 
     def _is_keeping(self) -> bool:
         """
@@ -315,14 +327,8 @@ class Loop(Sender):
         return time.monotonic() < self._keeping_until
 
     def _keep_reports(self, tasks: Iterable[TaskState]) -> None:
-        for task in tasks:
-            if task.report is not None:
-                text = report_text(task.id, self.course.tasks[task.id].title, task.report)
-                keep_report(self.folder, task.id, text)
-            if task.report is not None and task.attempt and self.course.tasks[task.id].surveys:
-                # The run's folder is in `runs`, in the home.
-                home, hub, plan = self.folder.parents[1], self.state.hub, self.course.plan
-                keep_survey(home, hub, plan, self.mirror.git, CommitId(task.base), self.state.run, task.report)
+        for task in (one for one in tasks if one.report is not None):
+            keep_report(self.folder, self.course, self.state, task, self.mirror.git)
 
     def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""
@@ -377,8 +383,14 @@ class Loop(Sender):
             self.course, self.state, now=now, order_slots=1, review_slots=1, draining=False
         )
 
+    def _withdraw(self) -> None:
+        if self.treasury is not None:
+            self.treasury.leave()
+        self.link.withdraw()
+
     def _forget(self) -> None:
         try:
+            self._withdraw()
             self.link.forget()
         except BrokerAway:
             log.info("redis.away", during="forget")

@@ -18,19 +18,21 @@ from forgepool.orchestrator.journal.events import (
     OrderAnswered,
     PlanRevised,
     TaskRetried,
+    TaskReturned,
     TasksAdded,
     TasksDropped,
 )
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable, Recorded, read, read_kinds
-from forgepool.orchestrator.plan.addition import grow_plan
-from forgepool.orchestrator.plan.document import Plan, dump_plan, plan_digest, read_expanded
+from forgepool.orchestrator.plan.addition import grow_plan, list_rungs
+from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest, read_expanded
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git.git import CommitId, Git
 
 
 class RunOptions(Message):
@@ -50,6 +52,8 @@ class RunOptions(Message):
     """Its part of the order slots, relative to other runs on its Redis."""
     broker: str = ""
     """The shared Redis of its workers, without password and options; empty for one of its own."""
+    person: str = ""
+    """The person who started it, for the limits of the treasury."""
     own_train: bool = False
     """True if its candidates land by a train of its own, even where a queue serves the target."""
     gate: bool = False
@@ -110,10 +114,19 @@ class KeptRun:
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
 
 
-def keep_report(folder: Path, task: str, text: str) -> None:
-    """Write a report into the run's folder, below `results/`."""
+def keep_report(folder: Path, course: PlanIndex, state: RunState, task: TaskState, git: Git) -> None:
+    """Write a task's report into the run's folder, below `results/`; that of a survey also into the home."""
+    from forgepool.orchestrator.journal.surveys import keep_survey
+    from forgepool.workers.agents.briefing.task_card import report_text
+
+    planned, report = course.tasks[task.id], task.report
+    if report is None:
+        return
     (folder / "results").mkdir(exist_ok=True)
-    (folder / "results" / f"{task}.md").write_text(text, encoding="utf-8")
+    (folder / "results" / f"{task.id}.md").write_text(report_text(task.id, planned.title, report), encoding="utf-8")
+    if task.attempt and planned.surveys:
+        # The run's folder is in `runs`, in the home.
+        keep_survey(folder.parents[1], state.hub, course.plan, git, CommitId(task.base), state.run, report)
 
 
 def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:
@@ -258,16 +271,18 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
     timed = all(task.duration_s is not None for task in plan.tasks)
     for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
-            kinds = _kinds_of_work(run)
+            works = _read_works(run)
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
-                    if event.result.spent.tokens and event.task in kinds:
-                        used[kinds[event.task]].append(event.result.spent)
+                    if event.result.spent.tokens and event.task in works:
+                        used[describe_work(works[event.task])].append(event.result.spent)
                 elif isinstance(event, TaskRetried) and event.model:
                     # From here on another model than the plan's does it.
-                    kinds.pop(event.task, None)
+                    works.pop(event.task, None)
+                elif isinstance(event, TaskReturned) and event.rung and event.task in works:
+                    works[event.task] = list_rungs(works[event.task])[event.rung - 1]
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
@@ -283,14 +298,10 @@ def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:
     return [run for run in alike if _plan_name(run) == plan.name][-_RUNS_LOOKED_AT:]
 
 
-def _kinds_of_work(run: Path) -> dict[str, str]:
-    """Return the kind of work of each task of a run's first plan; none for a plan that cannot be read."""
+def _read_works(run: Path) -> dict[str, Task]:
+    """Return the tasks of a run's first plan but for a lead; none for a plan that cannot be read."""
     try:
-        return {
-            task.id: describe_work(task)
-            for task in read_expanded((run / "plan.json").read_text()).tasks
-            if task.leads is None
-        }
+        return {task.id: task for task in read_expanded((run / "plan.json").read_text()).tasks if task.leads is None}
     except (OSError, ValueError, DocumentWrong):
         return {}
 

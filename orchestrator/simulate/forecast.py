@@ -23,6 +23,7 @@ from forgepool.orchestrator.journal.events import (
     OrderAnswered,
     ReviewAnswered,
     ReviewSent,
+    RunForecast,
     TaskFailed,
     TaskReturned,
 )
@@ -281,6 +282,22 @@ def forecast(index: PlanIndex, terms: PlanTerms, *, seeds: int) -> Forecast:
         look=look,
         bounds=bounds(index, look, middle),
         with_one_more=Spread.of(one_more),
+    )
+
+
+def as_event(found: Forecast, fitted: Fit) -> RunForecast:
+    """Return a forecast as a run's journal keeps it."""
+    spans: dict[str, tuple[float, float]] = {}
+    for span in found.middle.spans:
+        for task in span.tasks:
+            begins, ends = spans.get(task, (span.begins_s, 0.0))
+            spans[task] = begins, max(ends, span.ends_s)
+    usd = found.known_usd
+    return RunForecast(
+        seconds=(found.makespan_s.p5, found.makespan_s.median, found.makespan_s.p95),
+        usd=None if found.unknown else (usd.p5, usd.median, usd.p95),
+        spans=spans,
+        runs=tuple(fitted.runs),
     )
 
 

@@ -9,11 +9,12 @@ from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.hosts import HostHealth
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps import budget_steps, task_steps, train_steps
 from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.steps.train_steps import lose_check, lose_landing, settle_phases
-from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
+from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Phase, TaskState
 
 
 def take_message(state: RunState, event: e.MessageTaken) -> None:
@@ -97,7 +98,7 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.halted_by_infrastructure = state.halted_by_review = False
     state.streaks.clear()
     state.hosts.clear()
-    state.lacking, state.elsewhere = {}, {}
+    state.lacking, state.elsewhere, state.shut_models = {}, {}, {}
     for task in state.tasks.values():
         task.unfit = {}
         if task.phase == "reported":
@@ -105,18 +106,6 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.wave_review.resume()
     state.train.reopen()
     state.wave.resume(moved=moved)
-
-
-def end_run(state: RunState) -> None:
-    if not state.all_ended:
-        raise IllegalStep("a run does not end while a task may still go on")
-    if state.wave.message is not None and state.wave.tasks:
-        raise IllegalStep("a run does not end while its target is checked")
-    if state.wave_review.review.message is not None:
-        raise IllegalStep("a run does not end while what has landed is reviewed")
-    if any(review.message is not None for review in state.reviews()):
-        raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
-    state.wave.message, state.finished, state.stopped = None, True, ""
 
 
 def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
@@ -135,6 +124,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     state.plan_digest, state.assets = event.plan_digest, event.assets
     unchanged = set(event.tasks).difference(event.afresh)
     state.models = {one: model for one, model in state.models.items() if one in unchanged}
+    state.rungs = {one: rung for one, rung in state.rungs.items() if one in unchanged}
     state.added, state.dropped = tuple(task for task in state.added if task.id in event.kept), ()
     if state.finished and not state.all_ended:
         state.note_reopening()
@@ -172,6 +162,10 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
     else:
         _apply_queue_event(state, event, at)
     _note_host(state, event, at)
+    if isinstance(event, e.OrderSent | e.ReviewSent | e.WaveReviewSent) and (
+        event.reserved_usd or event.reserved_tokens
+    ):
+        state.note_treasury(None)
     train_steps.place_in_train(state, event)
     state.number, state.at = number, at
 
@@ -180,10 +174,12 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
     match event:
         case e.RunStarted():
             start_run(state, event)
+        case e.RunForecast():
+            state.forecast = event
         case e.RunResumed():
             resume_run(state, event, at)
         case e.RunEnded():
-            end_run(state)
+            state.end()
         case e.PlanRevised():
             revise_plan(state, event, at)
         case e.TasksAdded():
@@ -192,10 +188,14 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
             state.drop_tasks(event)
         case e.BudgetSet():
             state.budget = event.budget
+        case e.TreasuryLimited():
+            state.note_treasury(event)
         case e.GateHalted():
             state.halt(event)
         case e.HostsLacking():
             state.lacking, state.lacking_since = event.tasks, at
+        case e.ModelsShut():
+            state.shut_models = event.tasks
         case e.TasksHeld():
             state.note_held(event.tasks, at)
         case e.HostSuspended():
@@ -256,9 +256,10 @@ def _apply_task_event(state: RunState, event: e.TaskEvent, at: float) -> None:
         case e.BudgetAwaited():
             budget_steps.await_budget(state.step(event.task, "answered"), event, at)
         case e.TaskReturned():
-            task_steps.return_task(state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            task_steps.return_task(state, state.step(event.task, *_MAY_BE_RETURNED), event, at)
+            state.climb(event.task, event.rung)
         case e.TaskFailed():
-            task_steps.fail_task(state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
+            task_steps.fail_task(state, state.step(event.task, "pending", *_MAY_BE_RETURNED), event, at)
         case e.TaskUnchanged():
             task_steps.end_unchanged(state.step(event.task, "answered"), event, at)
         case e.SurveyFound():
@@ -296,6 +297,8 @@ def _apply_word_of_a_person(
             task_steps.retry_task(state.step(event.task, *RETRIABLE), event, at)
             if event.model:
                 state.models = state.models | {event.task: event.model}
+            if event.afresh and event.task in state.rungs:
+                state.climb(event.task, 1)
             for kind in list(state.streaks):
                 state.end_streak(kind)
         case e.TaskReplied():
@@ -303,7 +306,8 @@ def _apply_word_of_a_person(
         case e.TaskApproved():
             task_steps.approve_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
         case e.TaskRejected():
-            task_steps.reject_task(state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            task_steps.reject_task(state, state.step(event.task, *_MAY_BE_APPROVED), event, at)
+            state.climb(event.task, event.rung)
     state.finished = state.finished and state.tasks[event.task].phase in TERMINAL
     if had_ended and not state.finished:
         state.note_reopening()

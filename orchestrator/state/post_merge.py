@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding, ReviewState, pause_s
+from forgepool.orchestrator.state.review import Outstanding, ReviewState
+from forgepool.orchestrator.state.streaks import pause_s
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages.answers import CheckResult, PersonApproval, Review
 
 
@@ -156,10 +158,10 @@ class WaveReviewState:
         review = self.review
         if review.message is not None or event.number != review.sent + 1:
             raise IllegalStep(f"review {event.number} of what has landed does not follow {review.sent}")
-        review.sent, review.base, review.holder, review.limit_until = event.number, event.base, "", 0.0
+        review.base = event.base
         self.asked_at, self.tip, self.tasks = number, event.tip, event.tasks
-        use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
-        review.uses = review.uses | {event.number: use}
+        use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
+        review.open_use(event.number, use, event.batch)
         review.message = Outstanding(
             message_id=event.message_id,
             token=event.token,
@@ -184,7 +186,7 @@ class WaveReviewState:
     def lose_message(self, event: e.MessageLost, at: float) -> None:
         """Asked for again, at once the first time; what it may have used stays counted."""
         first = self.review.troubles == 0
-        self.review.let_go()
+        self.review.lose()
         self.review.fall_into_trouble(event.why, at)
         if first:
             self.review.not_before = at

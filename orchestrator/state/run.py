@@ -18,16 +18,9 @@ from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
+from forgepool.orchestrator.state.review import Outstanding, ReviewState
 from forgepool.orchestrator.state.streaks import Asked, TroubleStreak
-from forgepool.orchestrator.state.task import (
-    MAY_BE_REVIEWED,
-    TERMINAL,
-    IllegalStep,
-    Outstanding,
-    Phase,
-    ReviewState,
-    TaskState,
-)
+from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, TERMINAL, IllegalStep, Phase, TaskState
 from forgepool.orchestrator.state.train import TrainState
 from forgepool.workers.schema.reports import LeadNote, LeadReply, LeadRequest
 
@@ -84,6 +77,8 @@ class RunState:
     """Tasks of the plan's file or added ones that were dropped before they began."""
     models: dict[str, str] = field(default_factory=dict)
     """By task, the model that a person has chosen for its next attempts, in place of the plan's."""
+    rungs: dict[str, int] = field(default_factory=dict)
+    """By task, the place, from 1, of its model in its ladder, once it has had more than one attempt."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
     lead: LeadState = field(default_factory=LeadState)
@@ -96,6 +91,7 @@ class RunState:
     gate_file: bool = False
     """The target had a gate file when the run began."""
     tip: str = ""
+    forecast: e.RunForecast | None = None
     began_on: str = ""
     """The tip when the run began."""
     train: TrainState = field(default_factory=TrainState)
@@ -103,6 +99,8 @@ class RunState:
     wave_review: WaveReviewState = field(default_factory=WaveReviewState)
     budget: Budget | None = None
     """The budget a person has set since; None is the plan's."""
+    treasury: dict[str, e.TreasuryLimited] = field(default_factory=dict)
+    """By limit and period, what was told last of a limit that all runs share."""
     submitted: dict[str, e.EntrySubmitted] = field(default_factory=dict)
     """In a queue: its entries, as they were submitted last."""
     lost: frozenset[str] = frozenset()
@@ -138,6 +136,8 @@ class RunState:
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """By task that no present host can do, what is missing; the first task alone of those that lack the same."""
     lacking_since: float = 0.0
+    shut_models: dict[str, float] = field(default_factory=dict)
+    """By task none of whose models may be asked, until when; the first task alone of those that ask the same."""
     elsewhere: dict[str, HeldTask] = field(default_factory=dict)
     """By waiting task, the other run that has its paths in flight, or has had them."""
     finished: bool = False
@@ -163,6 +163,11 @@ class RunState:
         self.tasks[task_id] = task
         self.phases.add(task)
         return task
+
+    def climb(self, task: str, rung: int) -> None:
+        """Note the place of the task's next model in its ladder; 0 leaves it."""
+        if rung:
+            self.rungs = self.rungs | {task: rung}
 
     def take_survey(self, task: TaskState, event: e.SurveyFound, at: float) -> None:
         """Take an earlier run's survey: as this run's, or as what this run's corrects."""
@@ -198,6 +203,18 @@ class RunState:
             self.additions[event.request] = len(ids)
         if self.finished and not self.all_ended:
             self.note_reopening()
+
+    def end(self) -> None:
+        """Take the step of a run's last event. Raises IllegalStep."""
+        if not self.all_ended:
+            raise IllegalStep("a run does not end while a task may still go on")
+        if self.wave.message is not None and self.wave.tasks:
+            raise IllegalStep("a run does not end while its target is checked")
+        if self.wave_review.review.message is not None:
+            raise IllegalStep("a run does not end while what has landed is reviewed")
+        if any(review.message is not None for review in self.reviews()):
+            raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
+        self.wave.message, self.finished, self.stopped = None, True, ""
 
     def note_reopening(self) -> None:
         """Note that there is more to do in a run that had ended; one without a process needs to be resumed."""
@@ -294,6 +311,16 @@ class RunState:
         known = {task: replace(held, run="", path="") for task, held in self.elsewhere.items()}
         new = {task: HeldTask(*by, known[task].since if task in known else at) for task, by in tasks.items()}
         self.elsewhere = known | new
+
+    def note_treasury(self, event: e.TreasuryLimited | None) -> None:
+        """Take in what is told of a limit. None: something paid was sent, so none holds the run back any more."""
+        told = [*self.treasury.values(), event] if event is not None else self.treasury.values()
+        self.treasury = {one.cell: one for one in told if event is not None or one.effect != "waits"}
+
+    @property
+    def treasury_words(self) -> str:
+        """Return the sentence on a limit that holds paid work back; empty where none does."""
+        return next((one.words for one in self.treasury.values() if one.effect == "waits"), "")
 
     def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
         self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)

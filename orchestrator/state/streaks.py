@@ -11,7 +11,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from forgepool.orchestrator.state.task import LONGEST_PAUSE_S, is_pausing
+LONGEST_PAUSE_S = 60.0
+
+
+def pause_s(times: int) -> float:
+    """Seconds to wait after so many failures in a row: doubled each time, up to a minute."""
+    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
+
+
+def is_pausing(not_before: float, now: float) -> bool:
+    """
+    Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
+    since.
+    """
+    return now < not_before <= now + LONGEST_PAUSE_S
+
 
 Asked = Literal["order", "check"]
 """The kinds of message with a streak of their own."""

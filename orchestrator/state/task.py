@@ -3,160 +3,24 @@ The state of one task: where it is on its road, and what it holds. What may chan
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
+from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.journal.events import ParkedFor, WorkKept
 from forgepool.orchestrator.journal.queue_events import GateAnswer
-from forgepool.orchestrator.plan.budget import MoneyAsk, Use, give_up_use
+from forgepool.orchestrator.journal.task_events import BeginsFrom
+from forgepool.orchestrator.plan.budget import MoneyAsk, Use
+from forgepool.orchestrator.state.review import Outstanding, ReviewState
+from forgepool.orchestrator.state.streaks import pause_s
 from forgepool.supervisor.messages.answers import (
     Approval,
     Certificate,
     CheckResult,
-    PersonApproval,
-    Review,
     ReviewApproval,
 )
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkResult
 from forgepool.workers.schema.reports import Report
-
-MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outstanding:
-    """A message whose answer is due."""
-
-    message_id: str
-    token: str
-    kind: MessageKind
-    task: str
-    """Empty for what concerns no single task."""
-    issued_at: float
-
-
-LONGEST_PAUSE_S = 60.0
-
-
-def pause_s(times: int) -> float:
-    """Seconds to wait after so many failures in a row: doubled each time, up to a minute."""
-    return min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(times, 10))
-
-
-def is_pausing(not_before: float, now: float) -> bool:
-    """
-    Tell whether a pause after failures goes on. A pause longer than any possible one is over: the clock was set back
-    since.
-    """
-    return now < not_before <= now + LONGEST_PAUSE_S
-
-
-MOST_REVIEWS = 4
-"""
-Verdicts on one candidate. Who lands meanwhile may change the diff around its lines each time: then a person is asked.
-"""
-
-
-@dataclass(slots=True, kw_only=True)
-class ReviewState:
-    """The review of one task; all but `sent` and `uses` is about its present candidate."""
-
-    sent: int = 0
-    """Reviews asked for so far; numbers the next one."""
-    uses: dict[int, Use] = field(default_factory=dict)
-    """By number, what each was promised and has used."""
-    message: Outstanding | None = None
-    holder: str = ""
-    base: str = ""
-    """The tip on which the review under way, or the last one, composes the candidate."""
-    verdicts: int = 0
-    answer: Review | None = None
-    """The last one that decides anything."""
-    person: PersonApproval | None = None
-    troubles: int = 0
-    """Failures of infrastructure in a row."""
-    waits: int = 0
-    not_before: float = 0.0
-    limit_until: float = 0.0
-    limited_at: float = 0.0
-    """The time of the first answer in a row that told of a limit."""
-    detail: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return self.person is not None or (self.answer is not None and self.answer.outcome == "passed")
-
-    def forget_candidate(self) -> None:
-        """There is another one now: nothing that was said of the last holds for it."""
-        self.let_go()
-        self.base, self.verdicts, self.answer, self.person = "", 0, None, None
-        self.calm()
-
-    def calm(self) -> None:
-        self.troubles = self.waits = 0
-        self.not_before = self.limit_until = 0.0
-        self.detail = ""
-
-    def resume(self) -> None:
-        """Forget failed requests, as a reviewer may be there now; a verdict stands."""
-        self.calm()
-        if self.answer is not None and self.answer.outcome not in ("passed", "failed"):
-            self.answer = None
-
-    def puts_off(self, result: Review, at: float) -> bool:
-        """Tell whether the answer says nothing about the change, so that it is requested again."""
-        if result.outcome != "infrastructure":
-            self.calm()
-            return False
-        if result.not_before is None:
-            self.fall_into_trouble(result.detail, at)
-        else:
-            self.wait_for_limit(result.not_before, result.detail, at)
-        return True
-
-    def fall_into_trouble(self, detail: str, at: float) -> None:
-        """Infrastructure failed the review; the candidate's own troubles are counted elsewhere."""
-        self.troubles += 1
-        self.detail, self.limit_until = detail, 0.0
-        self.not_before = at + pause_s(self.troubles)
-
-    def wait_for_limit(self, until: float, detail: str, at: float) -> None:
-        """A limit of the models': no trouble. One stated wrongly, again and again, is asked less often."""
-        self.limited_at = self.limited_at if self.waits else at
-        self.waits, self.detail = self.waits + 1, detail
-        self.not_before = self.limit_until = max(until, at + pause_s(self.waits))
-
-    def let_go(self) -> None:
-        """Drop the review under way; its possible use stays counted."""
-        if self.message is not None and (use := self.uses.get(self.sent)) is not None:
-            self.uses = self.uses | {self.sent: give_up_use(use, taken=bool(self.holder), seen=None)}
-        self.message, self.holder = None, ""
-
-    def settle(self, review: Review) -> None:
-        """
-        One that broke off without a turn may have paid for one: all that was reserved counts, as for one that is lost.
-        That a model is to be asked later is no such thing.
-        """
-        use = self.uses.get(self.sent, Use())
-        untold = review.outcome == "infrastructure" and review.not_before is None and not review.spent.turns
-        settled = give_up_use(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
-        self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
-        self.message, self.holder = None, ""
-
-    def approval(self, candidate: str, patch_id: str) -> Approval | None:
-        """Return the approval that lets this candidate land as this diff; None where there is none."""
-        if self.person is not None and self.person.commit == candidate:
-            return self.person
-        answer = self.answer
-        if answer is None or answer.outcome != "passed" or not patch_id or patch_id != answer.patch_id:
-            return None
-        return ReviewApproval(
-            patch_id=answer.patch_id,
-            families=answer.families,
-            models=answer.models,
-            same_family=answer.same_family,
-        )
-
 
 Phase = Literal[
     "pending",
@@ -209,18 +73,6 @@ class IllegalStep(Exception):
     """An event that cannot happen to this task now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A running attempt's request for paths beyond those it holds, and the answer."""
-
-    number: int
-    paths: tuple[str, ...]
-    at: float
-    verdict: Literal["granted", "queued", "refused"] | None = None
-    """None for no longer than one turn of the loop."""
-    why: str = ""
-
-
 @dataclass(slots=True, kw_only=True)
 class TaskState:
     """One task as the events so far have left it."""
@@ -252,6 +104,12 @@ class TaskState:
     base: str = ""
     resumes: int | None = None
     """The attempt from which the order under way goes on."""
+    mends: int | None = None
+    """The attempt whose work the last order began with."""
+    begins: BeginsFrom = ""
+    """A person's word on what it begins with, until its next attempt is judged."""
+    judged_on: str = ""
+    """The target's tip when its last attempt came back."""
     interrupted: int | None = None
     """The attempt that the next order may go on from, on the base that one had."""
     interrupted_base: str = ""
@@ -321,6 +179,8 @@ class TaskState:
     detail: str = ""
     """One sentence on how it came to be where it is."""
     since: float = 0.0
+    work_spans: tuple[tuple[float, float], ...] = ()
+    """When each order was sent, and when it ended; 0 while it is under way."""
     first_started: float = 0.0
     ended: float = 0.0
     landed_on_host: str = ""
@@ -375,6 +235,10 @@ class TaskState:
     def enter(self, phase: Phase, at: float) -> None:
         """Enter a phase. Outside of flight it keeps only its declared globs."""
         was, self.phase, self.since, self.holder = self.phase, phase, at, ""
+        if was == "running" and self.work_spans:
+            self.work_spans = (*self.work_spans[:-1], (self.work_spans[-1][0], at))
+        if phase == "running":
+            self.work_spans = (*self.work_spans, (at, 0.0))
         if phase not in MAY_BE_REVIEWED:
             self.review.let_go()
         if phase not in IN_FLIGHT:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from forgepool.supervisor.findings import ReviewFinding
+from forgepool.workers.llm.batch import BatchTicket
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.workspace.scans.findings import ScanFinding
@@ -230,6 +231,8 @@ class Review(Message):
     """Why verdicts did not count, a sentence each."""
     spent: Spent = Spent()
     not_before: float | None = None
+    batch: BatchTicket | None = Field(default=None, exclude_if=lambda ticket: ticket is None)
+    """With `infrastructure`, the batch that it waits for until `not_before`, or why it is to be made live."""
     detail: str = ""
     log: str = ""
     """The path of the conversation, on the host that led it."""

@@ -6,7 +6,9 @@ from pydantic import Field, model_validator
 
 from forgepool.supervisor.findings import Threshold
 from forgepool.supervisor.messages.answers import Approval, Certificate, Review
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.orders import Limits, Message
 from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange
 
@@ -120,19 +122,60 @@ class CheckRequest(TrainRequest):
     """Look for that landing among all; without it, only where the failure points to one. Others wait for the slot."""
 
 
-class ReviewPolicy(Message):
+MOST_REVIEWERS = 5
+ReviewContext = Literal["autonomous", "injected"]
+"""
+How a reviewer learns of the change. `autonomous`: it reads with tools. `injected`: it is shown the changed files, and
+answers in one call.
+"""
+ReviewLane = Literal["live", "batch"]
+REVIEW_DEADLINE_S = 3600.0
+"""Vendors end most batches within an hour, and their tasks hold locks until they land."""
+
+
+class ReviewTerms(Message):
+    """The calls that a review takes, and the lane by which they go."""
+
+    reviewers: int = Field(default=1, ge=1, le=MOST_REVIEWERS)
+    """More than one review independently, then debate; each of another family."""
+    rounds: int = Field(default=1, ge=1, le=5)
+    """Rounds of the debate, the first included."""
+    context_mode: ReviewContext = Field(default="autonomous", exclude_if=lambda mode: mode == "autonomous")
+    lane: ReviewLane = Field(default="live", exclude_if=lambda lane: lane == "live")
+    when: Literal["always", "night"] = Field(default="always", exclude_if=lambda when: when == "always")
+    """The hours in which the lane is taken; in the others, reviews are made live."""
+    deadline: Duration = Field(default=REVIEW_DEADLINE_S, gt=0, exclude_if=lambda it: it == REVIEW_DEADLINE_S)
+    """Seconds after which a review in a batch is made live."""
+
+    def find_contradiction(self, *, scripted: bool) -> tuple[str, str] | None:
+        """Return a key that contradicts the others, and the sentence about it; None where there is none."""
+        if self.context_mode == "injected" and self.rounds > 1:
+            return "rounds", "'rounds' ask a reviewer again, and one that is 'injected' is asked once; leave them out"
+        if self.lane == "live":
+            lost = next((key for key in ("when", "deadline") if key in self.model_fields_set), None)
+            return None if lost is None else (lost, f"'{lost}' is about batches; write 'lane: batch' beside it")
+        if scripted:
+            return "lane", "'lane: batch' is for models, and a script answers at once; leave it out"
+        if self.context_mode == "autonomous":
+            one_call = "write 'context_mode: injected', by which a review is one call"
+            return (
+                "lane",
+                f"'lane: batch' would wait for a batch at each of the calls of a reviewer with tools; {one_call}",
+            )
+        if self.reviewers > 1:
+            return "lane", f"'lane: batch' takes one reviewer, and there are {self.reviewers}; leave 'reviewers' out"
+        return None
+
+
+class ReviewPolicy(ReviewTerms):
     """The reviewers and the form of a review, as the plan has them."""
 
     by: tuple[str, ...] = ()
     """Models of the reviewing host's table, in this order; none of them: its route `review`."""
     script: str | None = None
     """The YAML text of a scripted reviewer, which takes the place of models; of several, one after `---`."""
-    reviewers: int = Field(default=1, ge=1, le=5)
-    """More than one review independently, then debate; each of another family."""
     lenses: tuple[str, ...] = Field(default=(), exclude_if=lambda lenses: not lenses)
     """Skills that say what to look for, dealt out among the reviewers in turn."""
-    rounds: int = Field(default=1, ge=1, le=5)
-    """Rounds of the debate, the first included."""
     threshold: Threshold = "fix_if_easy"
     limits: Limits = Limits(wall_s=1800.0, idle_s=600.0, turns=60)
     """The limits of one reviewer's conversation."""
@@ -224,6 +267,8 @@ class ReviewRequest(TrainRequest):
     cost_usd: float | None = None
     """The most that it may cost in all; None is no limit."""
     tokens: int | None = None
+    batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
+    """Its call in a vendor's batch lane; None for a live review."""
 
     @property
     def authors(self) -> tuple[Author, ...]:

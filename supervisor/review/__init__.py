@@ -10,6 +10,9 @@ the author's families, which are taken out before any is asked. Each has a **con
 (`debate`). What has landed is reviewed as a whole by the same road, on the target's own commits (`wave`). A lead's
 `synthesis` is reviewed against the results that must bear it, in one call without a checkout.
 
+Where the plan says so, the card has the changed files themselves, which count as read, and the review is one call. Such
+a call may go by a vendor's batch lane: its request ends with the batch's id, and is made again later.
+
 Nothing passes by absence. A verdict without reading, a pass beside a finding that must be mended, a fail without one,
 words in place of the tool: none of them counts. The reviewer is told once what it lacks. The second time the review is
 `void`, and a person is asked. What a reviewer found is held against the change by a table over category and severity

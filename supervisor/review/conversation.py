@@ -15,7 +15,7 @@ from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.review.difference import Difference
 from forgepool.supervisor.review.form import VerdictForm, objections, settle_form
 from forgepool.supervisor.review.panel import Seat
-from forgepool.supervisor.review.reading import reading
+from forgepool.supervisor.review.reading import ReviewReading, reading
 from forgepool.workers.agents.briefing.system_prompt import builtin_skill, prompt
 from forgepool.workers.agents.builtin.loop import ConversationBrief, ConversationOutcome, Talk
 from forgepool.workers.agents.builtin.permission import Rulings
@@ -66,6 +66,10 @@ class ReviewSite:
     lenses: tuple[str, ...] = ()
     """Texts on what to look for, dealt out among the reviewers."""
     request_id: str
+    one_call: bool = False
+    """The card shows the changed files, and the verdict is the only tool."""
+    chances: int = MOST_VOIDS
+    """Verdicts after which a review ends without one that counts."""
     stop: Callable[[], bool]
     hide: Callable[[str], str] = str
 
@@ -88,7 +92,7 @@ class ReviewConversation:
 
     def lead(self, say: str, limits: Limits) -> Position:
         """Says something to the reviewer, the card first, and leads it to where it rests."""
-        self._chances, self._counted, self.meter.limits = MOST_VOIDS, False, limits
+        self._chances, self._counted, self.meter.limits = self.site.chances, False, limits
         tools = self._tools()
         talk = self._talk(tools)
         if not self.transcript.turns:
@@ -128,23 +132,32 @@ class ReviewConversation:
         )
 
     def _system(self) -> tuple[str, ...]:
-        return (prompt("judges/review"), builtin_skill("reviewer").text, *self.lenses)
+        own = (prompt("judges/one_call"),) if self.site.one_call else ()
+        return (prompt("judges/review"), builtin_skill("reviewer").text, *own, *self.lenses)
 
     def _tools(self) -> tuple[Tool, ...]:
         """
         Return the tools of an agent that explores, and the verdict. It has no commands, no other programs' tools, and
-        no questions.
+        no questions. One that is asked once has the verdict alone.
         """
+        if self.site.one_call:
+            return (verdict_tool(VerdictForm, self._take),)
         return reading_tools(ending=(verdict_tool(VerdictForm, self._take),))
 
     def _talk(self, tools: tuple[Tool, ...]) -> Talk:
-        began, wall_s = time.monotonic(), self.meter.limits.wall_s
-        place = replace(
-            self.site.workplace,
-            stop=lambda: self.site.stop() or time.monotonic() - began >= wall_s,
-            left_s=lambda: began + wall_s - time.monotonic(),
+        ends_at = time.monotonic() + self.meter.limits.wall_s - self.meter.waited_s
+
+        def left_s() -> float:
+            return ends_at + self.meter.waited_s - time.monotonic()
+
+        place = replace(self.site.workplace, stop=lambda: self.site.stop() or left_s() <= 0, left_s=left_s)
+        brief = ConversationBrief(
+            phase="review",
+            system=self._system(),
+            tools=tools,
+            price=self.seat.price,
+            one_call=self.site.one_call,
         )
-        brief = ConversationBrief(phase="review", system=self._system(), tools=tools, price=self.seat.price)
         return Talk(
             provider=self.seat.provider,
             brief=brief,
@@ -178,7 +191,7 @@ class ReviewConversation:
         """Tell whether a verdict counts; the first time it does not, the reviewer is told what is missing."""
         root = str(self.site.workplace.root)
         form = settle_form(form, root=root)
-        found = reading(self.transcript.entries, self.site.difference, root=root)
+        found = self._reading(root)
         self.read = tuple(dict.fromkeys((*self.read, *found.read)))
         wrong = [found.missing] if found.missing else []
         wrong += objections(form, self.site.threshold, self.site.difference.last_line, criteria=self.site.criteria)
@@ -191,11 +204,16 @@ class ReviewConversation:
         goes_on = self._chances > 0
         return Taken(void=f"{why}. {_TOLD_ONCE}" if goes_on else why, goes_on=goes_on)
 
+    def _reading(self, root: str) -> ReviewReading:
+        if self.site.one_call:
+            return ReviewReading(read=tuple(patch.path for patch in self.site.difference.readable))
+        return reading(self.transcript.entries, self.site.difference, root=root)
+
     def _position(self, outcome: ConversationOutcome) -> Position:
         if self._counted:
             return Position(ended="verdict", form=self.form)
-        ended = find_ending(outcome, voided=self._chances < MOST_VOIDS)
-        if ended == "void" and self._chances == MOST_VOIDS:
+        ended = find_ending(outcome, voided=self._chances < self.site.chances)
+        if ended == "void" and self._chances == self.site.chances:
             self.voids.append(outcome.detail)
         detail = self.voids[-1] if ended == "void" and self.voids else outcome.detail
         return Position(

@@ -6,13 +6,14 @@ left there is a sentence that says what would be right, and never a model of the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.messages.requests import MODELLESS, Author, ReviewRequest
 from forgepool.workers.agents.families import UNKNOWN, are_apart, is_apart, is_same_model
 from forgepool.workers.context.transcript.usage import Price
 from forgepool.workers.llm.provider import Provider
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
+from forgepool.workers.llm.routing.lane import BatchLane
 from forgepool.workers.llm.routing.open import open_models
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.llm.scripted import MODEL, ScriptedModel, scripts_in
@@ -136,7 +137,9 @@ def _other_models(
     capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     names = [] if request.policy.by else [name for name in table.models if table.models[name].family in authors]
     rest = (
-        open_models(table, task_type=ROUTE, phase="review", model=name, capped=capped, settings=settings)
+        open_models(
+            table, task_type=ROUTE, phase="review", model=name, capped=capped, run=request.run, settings=settings
+        )
         for name in names
     )
     found = (*asked, *(one for chain in rest for one in chain.contenders[:1]))
@@ -154,11 +157,13 @@ def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Mode
     """The models that the plan names, in its order, and no others; else those of the route."""
     capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     named = [
-        open_models(table, task_type=ROUTE, phase="review", model=model, capped=capped, settings=settings)
+        open_models(
+            table, task_type=ROUTE, phase="review", model=model, capped=capped, run=request.run, settings=settings
+        )
         for model in request.policy.by
     ]
     if not named:
-        return open_models(table, task_type=ROUTE, phase="review", capped=capped, settings=settings)
+        return open_models(table, task_type=ROUTE, phase="review", capped=capped, run=request.run, settings=settings)
     contenders = [
         one
         for model, chain in zip(request.policy.by, named, strict=True)
@@ -166,6 +171,16 @@ def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Mode
         if one.candidate.model == model
     ]
     return ModelChain(contenders=tuple(contenders), breaker=named[0].breaker, why="named in the plan")
+
+
+def take_lane(panel: Panel, lane: BatchLane, *, fits: bool) -> Panel:
+    """Seat the first reviewer in the batch lane, which says why where it cannot be: also if the change does not fit."""
+    seat = panel.reviewers[0]
+    if not fits:
+        lane.over = "the change is too long to be shown in one call"
+    elif isinstance(seat.provider, ModelChain):
+        lane.choose(seat.provider)
+    return Panel(reviewers=(replace(seat, provider=lane, first=lane.ticket.model or seat.first),))
 
 
 def _grouped(contenders: Iterable[Contender]) -> list[_Group]:

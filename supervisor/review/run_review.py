@@ -8,6 +8,7 @@ server counts against no entry, and is never a pass.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
@@ -20,11 +21,11 @@ from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import ReviewRequest, SynthesisOf
 from forgepool.supervisor.regeneration.kept import CannotKeep, joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged, remaking
-from forgepool.supervisor.review.brief import ReviewBrief
-from forgepool.supervisor.review.conversation import Position, ReviewConversation, ReviewSite
+from forgepool.supervisor.review.brief import ReviewBrief, show_files
+from forgepool.supervisor.review.conversation import MOST_VOIDS, Position, ReviewConversation, ReviewSite
 from forgepool.supervisor.review.debate import Debate, Heard, findings_of
 from forgepool.supervisor.review.difference import Difference, difference
-from forgepool.supervisor.review.panel import author_families, panel
+from forgepool.supervisor.review.panel import author_families, panel, take_lane
 from forgepool.supervisor.review.synthesis import SynthesisReviewer
 from forgepool.supervisor.review.wave import compose_landed, shrinkage
 from forgepool.workers.agents.briefing.system_prompt import find_skill
@@ -34,6 +35,7 @@ from forgepool.workers.context.transcript.entries import TranscriptWrong, read_t
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.live import choose_profile as chosen_profile
 from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.routing.lane import BatchLane
 from forgepool.workers.llm.routing.open import keys_of
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.policy.gate_file.document import NotConfigured
@@ -69,10 +71,11 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
         host=settings.host,
     )
     try:
-        review = _conduct(request, settings, blank, stop)
+        review = _lead(request, settings, blank, stop)
     except (DocumentWrong, NotConfigured, HostsRefused, UnknownProfile, ModelFailed) as wrong:
         said = "; ".join(wrong.mistakes) if isinstance(wrong, DocumentWrong) else str(wrong)
-        spent = sum_spent(request, settings)
+        unread = request.batch.unread if request.batch is not None else Spent()
+        spent = add_spent(sum_spent(request, settings), unread)
         review = blank.model_copy(update={"outcome": "not_configured", "detail": said, "spent": spent})
     except (*_TROUBLE, CannotKeep, Untold, OSError) as trouble:
         spent = sum_spent(request, settings)
@@ -80,7 +83,29 @@ def conduct(request: ReviewRequest, settings: Settings, *, stop: Stop) -> Review
     return review.model_copy(update={"seconds": time.monotonic() - started})
 
 
-def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
+def _lead(request: ReviewRequest, settings: Settings, blank: Review, stop: Stop) -> Review:
+    """Lead a live review; or make the batch of one, look at it once, and judge its answer when it is there."""
+    if request.batch is None:
+        return _conduct(request, settings, blank, stop)
+    lane = BatchLane(call=request.batch, table=read_table(settings.models_file))
+    lane.look()
+    review = blank if lane.over or lane.waits else _conduct(request, settings, blank, stop, lane)
+    if lane.read and review.outcome not in ("passed", "failed"):
+        lane.over = f"its answer in a batch does not count: {review.detail}"
+    if lane.over:
+        told = {"detail": f"it is made live: {lane.over}", "spent": add_spent(review.spent, lane.lost)}
+        ticket = lane.ticket.model_copy(update={"over": lane.over})
+        return blank.model_copy(update={**told, "models": review.models, "batch": ticket, "not_before": time.time()})
+    if lane.waits and review.outcome == "infrastructure":
+        detail = lane.said or f"it is in batch {lane.ticket.id}"
+        return blank.model_copy(update={"detail": detail, "batch": lane.ticket, "not_before": lane.not_before})
+    unread = Spent() if lane.read else request.batch.unread
+    return review.model_copy(update={"spent": add_spent(review.spent, unread)})
+
+
+def _conduct(
+    request: ReviewRequest, settings: Settings, blank: Review, stop: Stop, lane: BatchLane | None = None
+) -> Review:
     mirror = open_mirror(request.hub, settings.cache, credential_helper=settings.git_credential_helper)
     mirror.ensure(CommitId(request.base), refs=(f"refs/heads/{request.target}",))
     request = request.model_copy(update={"independence": independence_of(mirror, request)})
@@ -90,7 +115,7 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
         tip = compose_landed(mirror, request, request.wave)
         seen = shrinkage(mirror.git, CommitId(request.base), tip, request.wave)
         told = request.model_copy(update={"findings": seen})
-        return _of_difference(told, settings, mirror, tip, blank, stop)
+        return _of_difference(told, settings, mirror, tip, blank, stop, lane)
     entries, base = entries_in(mirror, request), CommitId(request.base)
     if (gone := find_taken_out(mirror, request)) is not None:
         return blank.model_copy(update={"outcome": "stale", "detail": gone})
@@ -102,7 +127,7 @@ def _conduct(request: ReviewRequest, settings: Settings, blank: Review, stop: St
             detail += f": {unmade.said}" if isinstance(unmade, CommandFailed | MakerChanged) else ""
             return blank.model_copy(update={"outcome": "conflict", "detail": detail})
         case Composed():
-            return _of_difference(request, settings, mirror, composed, blank, stop)
+            return _of_difference(request, settings, mirror, composed, blank, stop, lane)
         case _:
             assert_never(composed)
 
@@ -147,7 +172,13 @@ def _of_synthesis(
 
 
 def _of_difference(
-    request: ReviewRequest, settings: Settings, mirror: Mirror, composed: Composed, blank: Review, stop: Stop
+    request: ReviewRequest,
+    settings: Settings,
+    mirror: Mirror,
+    composed: Composed,
+    blank: Review,
+    stop: Stop,
+    lane: BatchLane | None,
 ) -> Review:
     base = CommitId(request.base)
     found = difference(mirror.git, base, composed)
@@ -163,7 +194,7 @@ def _of_difference(
         return request.known.model_copy(
             update={"request_id": request.request_id, "token": request.token, "spent": blank.spent}
         )
-    return _review(request, settings, mirror, found, whole, stop)
+    return _review(request, settings, mirror, found, whole, stop, lane)
 
 
 def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Stop) -> CheckPlace:
@@ -172,17 +203,26 @@ def _place(request: ReviewRequest, settings: Settings, mirror: Mirror, stop: Sto
 
 
 def _review(
-    request: ReviewRequest, settings: Settings, mirror: Mirror, found: Difference, blank: Review, stop: Stop
+    request: ReviewRequest,
+    settings: Settings,
+    mirror: Mirror,
+    found: Difference,
+    blank: Review,
+    stop: Stop,
+    lane: BatchLane | None,
 ) -> Review:
     table = read_table(settings.models_file)
     seated = panel(request, table, settings)
     if isinstance(seated, str):
         return blank.model_copy(update={"outcome": "unreachable", "detail": seated})
-    before = blank.spent
+    before, files = blank.spent, show_files(found) if request.policy.context_mode == "injected" else None
+    if lane is not None:
+        seated = take_lane(seated, lane, fits=files is not None)
     with _bench(request, settings, mirror, found, table, stop) as (site, checkout):
         if (shut := _shut(site, request)) is not None:
             return blank.model_copy(update={"outcome": "unreachable", "detail": shut})
-        brief = ReviewBrief(request=request, difference=found, keep=_keeper(site.workplace))
+        site = replace(site, one_call=files is not None, chances=MOST_VOIDS if lane is None else 1)
+        brief = ReviewBrief(request=request, difference=found, keep=_keeper(site.workplace), files=files or "")
         debate = Debate(
             panel=seated,
             brief=brief,

@@ -2,7 +2,8 @@
 Resume a run of an older version that was killed with SIGKILL.
 
 `data/killed_run` was made with commit 26e9a1e: `forgepool run examples/inventory-plan.yaml --workers 2`. One task had
-landed, one was under review and two were being worked on. Six candidates waited in batches that were being split.
+landed, one was under review and two were being worked on. Six candidates waited in batches that were being split. The
+second attempt in the script of `weight-text` is that of this version, in which it begins with the change of the first.
 
 `@GROUND@` stands for its folder, and `@PROGRAMS@` for the folder with Python and the linter.
 """

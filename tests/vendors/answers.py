@@ -124,6 +124,7 @@ class Say:
     """None means `calls` if there are calls, and otherwise `end`."""
     pause_s: float = 0.0
     """Seconds of silence before the answer begins."""
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ends(self) -> Stop:

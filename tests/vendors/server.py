@@ -8,8 +8,8 @@ A local HTTP server that speaks the vendors' wire formats, for every test that n
 
 One port speaks all three wires: `POST /v1/messages` (Anthropic), `POST /v1/responses` and `POST /v1/chat/completions`
 (OpenAI). Answers are streamed or in one piece, as the request asks. `POST /v1/messages/count_tokens` and
-`GET /v1/models` exist as well. Any path may come before `/v1` (`/team-a/v1/messages`) to tell accounts apart, and is in
-`Seen.path`; the key is in `Seen.key`.
+`GET /v1/models` exist as well, and so do the vendors' batches (`batches.py`). Any path may come before `/v1`
+(`/team-a/v1/messages`) to tell accounts apart, and is in `Seen.path`; the key is in `Seen.key`.
 
 The *brain* is a function from a request (`Seen`) to an answer: `Say(...)`, `Fault(kind=...)`, or `Raw(...)` for what
 other servers send. See `answers.py` for them, for the ready-made bad turns (`MALFORMED`, `REFUSAL`, `OVERFLOW_MIDWAY`,
@@ -23,7 +23,8 @@ reasoning are echoed unchanged, and only to the model that gave it. A bad reques
 what only some servers demand (roles that alternate), for the real CLIs.
 
 Every valid request is kept in `seen`. Usage comes from simulated prompt caches over the bytes that were sent
-(`caches.py`). Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
+(`caches.py`). `limited` of `limits.py` puts token buckets before a brain, with the vendors' headers and their 429.
+Unlike the vendors, this server does not count real tokens, expire caches, or check a schema.
 """
 
 import contextlib
@@ -33,7 +34,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
@@ -57,6 +58,7 @@ from vendors.answers import (
     arguments_text,
     scripted,
 )
+from vendors.batches import VendorBatches
 from vendors.serving import Serving
 from vendors.wires import anthropic_wire, chat_wire, responses_wire
 from vendors.wires.caches import PromptCaches
@@ -84,6 +86,8 @@ _WIRES: dict[str, tuple[Wire, ModuleType]] = {
     "responses": ("openai-responses", responses_wire),
     "chat/completions": ("openai-chat", chat_wire),
 }
+BATCH_PATH = "/batch"
+"""`Seen.path` of a call in a batch."""
 _PATH = re.compile(r"(?P<before>.*)/v1/(?P<what>[a-z_/]+)")
 # Closing a socket that lingers for zero seconds sends a reset in place of an orderly end.
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -109,6 +113,7 @@ class VendorServer(Serving):
         """Requests to unknown addresses, as `METHOD path`."""
         self.closing = threading.Event()
         self.caches = PromptCaches()
+        self.batches = VendorBatches(self.answer_whole)
         self._lock = threading.Lock()
         http = _Server(("127.0.0.1", 0), _Asked, bind_and_activate=True)
         http.vendor = self
@@ -126,6 +131,29 @@ class VendorServer(Serving):
     def refuse(self, mistake: str) -> None:
         with self._lock:
             self.invalid.append(mistake)
+
+    def count(self, seen: Seen, say: Say) -> Tokens:
+        if say.usage is not None:
+            return say.usage
+        arguments = sum(len(arguments_text(call[1])) for call in say.calls)
+        output = 1 + (len(say.text) + len(say.thinking) + arguments) // 4
+        count = self.caches.marked if seen.wire == "anthropic" else self.caches.common
+        return count(seen.body, output)
+
+    def answer_whole(self, wire: Wire, headers: Mapping[str, str], body: Body) -> Answer | Body:
+        """Answer a call of a batch in one piece; return the fault where the brain has one."""
+        words = {known: module for known, module in _WIRES.values()}[wire]
+        if "stream" in body:
+            self.refuse(f"a call in a batch is streamed: {body['stream']}")
+        if mistake := words.invalid(headers, body, self.strict):
+            self.refuse(mistake)
+            return Fault(kind="bad_request", message=mistake)
+        seen = self.note(wire, BATCH_PATH, dict(headers), body, json.dumps(body).encode())
+        answer = self.brain(seen)
+        if not isinstance(answer, Say):
+            return answer
+        whole: Body = words.whole(seen.model, str(seen.number), answer, self.count(seen, answer))
+        return whole
 
     def admits(self, key: str) -> bool:
         return bool(key) if self.keys is None else key in self.keys
@@ -156,6 +184,8 @@ class _Asked(BaseHTTPRequestHandler):
         self._json(200, {})
 
     def do_GET(self) -> None:
+        if self._batched(b""):
+            return None
         path = self.path.partition("?")[0]
         if not path.endswith("/v1/models"):
             return self._lost()
@@ -169,6 +199,8 @@ class _Asked(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self._batched(raw):
+            return None
         match = _PATH.fullmatch(self.path.partition("?")[0])
         what = match["what"] if match else ""
         if what == "messages/count_tokens":
@@ -178,6 +210,16 @@ class _Asked(BaseHTTPRequestHandler):
         wire, words = _WIRES[what]
         return self._answer(wire, words, json.loads(raw), raw)
 
+    def _batched(self, raw: bytes) -> bool:
+        """Answer a request about batches; return whether it was one."""
+        reply = self.server.vendor.batches.take(self.command, self.path, self._named_headers(), raw)
+        if reply is not None:
+            self._json(*reply)
+        return reply is not None
+
+    def _named_headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
+
     def _lost(self) -> None:
         self.server.vendor.lost.append(f"{self.command} {self.path}")
         self._json(
@@ -186,7 +228,7 @@ class _Asked(BaseHTTPRequestHandler):
 
     def _answer(self, wire: Wire, words: ModuleType, body: Body, raw: bytes) -> None:
         vendor = self.server.vendor
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = self._named_headers()
         key = headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
         if not vendor.admits(key):
             return self._refuse(wire, Fault(kind="authentication"))
@@ -205,23 +247,16 @@ class _Asked(BaseHTTPRequestHandler):
     def _say(self, seen: Seen, words: ModuleType, say: Say) -> None:
         self.server.vendor.closing.wait(say.pause_s)
         if seen.body.get("stream"):
-            self._stream(self._pieces(seen, words, say))
+            self._stream(self._pieces(seen, words, say), say.headers)
             self._end()
         else:
-            self._json(200, words.whole(seen.model, str(seen.number), say, self._tokens(seen, say)))
+            tokens = self.server.vendor.count(seen, say)
+            self._json(200, words.whole(seen.model, str(seen.number), say, tokens), dict(say.headers))
 
     def _pieces(self, seen: Seen, words: ModuleType, say: Say) -> list[Piece]:
-        pieces: Iterator[Piece] = words.stream(seen.model, str(seen.number), say, self._tokens(seen, say))
+        tokens = self.server.vendor.count(seen, say)
+        pieces: Iterator[Piece] = words.stream(seen.model, str(seen.number), say, tokens)
         return list(pieces)
-
-    def _tokens(self, seen: Seen, say: Say) -> Tokens:
-        if say.usage is not None:
-            return say.usage
-        arguments = sum(len(arguments_text(call[1])) for call in say.calls)
-        output = 1 + (len(say.text) + len(say.thinking) + arguments) // 4
-        caches = self.server.vendor.caches
-        count = caches.marked if seen.wire == "anthropic" else caches.common
-        return count(seen.body, output)
 
     def _fail(self, seen: Seen, words: ModuleType, fault: Fault) -> None:
         if faults.has_status(fault):
@@ -241,8 +276,8 @@ class _Asked(BaseHTTPRequestHandler):
     def _refuse(self, wire: Wire, fault: Fault) -> None:
         self._json(faults.status(wire, fault), faults.refusal(wire, fault), dict(fault.headers))
 
-    def _json(self, status: int, body: Body, headers: dict[str, str] | None = None) -> None:
-        data = json.dumps(body).encode()
+    def _json(self, status: int, body: Body | str, headers: dict[str, str] | None = None) -> None:
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in {"content-type": "application/json", "request-id": "req_1", **(headers or {})}.items():
             self.send_header(name, value)
@@ -251,8 +286,10 @@ class _Asked(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _stream(self, pieces: list[Piece]) -> None:
+    def _stream(self, pieces: list[Piece], headers: Mapping[str, str] | None = None) -> None:
         self.send_response(200)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.send_header("x-request-id", "req_1")

@@ -11,6 +11,7 @@ from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
 from forgepool.workers.schema.reports import LeadSaid, Report
+from forgepool.workers.workspace.mending import Mending
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
@@ -39,6 +40,8 @@ class Assignment:
 
     order: WorkOrder
     worktree: Path
+    mending: Mending | None = None
+    """The earlier attempt's change that the worktree begins with."""
     home: Path
     tmp: Path
     """Private to the attempt and outside the worktree."""

@@ -8,8 +8,11 @@ one result for each call. A provider is asked with a whole conversation and answ
 In `wires/`, three adapters ask a vendor once, always streaming: `anthropic`, `openai_responses` and `openai_chat`. They
 share `asking` (one try), `normal_forms` (one form for all vendors) and `faults` with `resets` (what a failure was). In
 `routing/` stand the providers before them: `chain` asks again after a pause, then the next model; `breaker` keeps what
-is shut off, for all workers. `table` holds the models, accounts and routes, `router` chooses and prices them, and
-`open` makes a chain of it all.
+is shut off, for all workers; `pace` keeps them within an account's rate limits together. `table` holds the models,
+accounts and routes, `router` chooses and prices them, and `open` makes a chain of it all.
+
+A single call may go by a vendor's `batch` lane. `wires` has a lane for each vendor, and `routing.lane` is the provider
+that makes a batch, looks at it, and never waits.
 
 `scripted` is the one model that ships without a vendor: it replays turns that a person wrote, for demonstrations and
 tests, and its name says so everywhere.

@@ -76,7 +76,35 @@ class ProviderTry:
     """The tokens it cost anyway, counted or guessed: an answer that broke off is charged."""
 
 
-LlmEvent = Delta | ProviderTry
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """A piece of the wait for an account's rate limit, so that the wait counts against no limit of time."""
+
+    seconds: float
+
+
+LimitedUnit = Literal["requests", "input", "output", "tokens"]
+"""The units that vendors limit; `tokens` are those of input and output together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowance:
+    """The rest of one of a vendor's limits, as an answer tells it."""
+
+    limit: float
+    remaining: float
+    reset_s: float | None = None
+    """Seconds until the whole limit is there again; None where that is not told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """The limits that a vendor's answer tells in its headers."""
+
+    allowances: Mapping[LimitedUnit, Allowance]
+
+
+LlmEvent = Delta | ProviderTry | Waited | RateLimits
 Hear = Callable[[LlmEvent], None]
 
 Trouble = Literal[
@@ -119,6 +147,7 @@ class ModelFailed(Exception):
         retry_after_s: float | None = None,
         resets_at: float | None = None,
         usage: Usage | None = None,
+        limits: RateLimits | None = None,
     ) -> None:
         super().__init__(sentence)
         self.trouble = trouble
@@ -130,6 +159,8 @@ class ModelFailed(Exception):
         """The Unix time at which a usage limit ends, where the vendor said so."""
         self.usage = usage or Usage()
         """The tokens it cost anyway."""
+        self.limits = limits
+        """The limits that came with the refusal."""
 
 
 def deaf(event: LlmEvent) -> None:

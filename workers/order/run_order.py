@@ -119,7 +119,9 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
         told = {"outcome": "reported", "report": answer.report, "claimed_summary": answer.claimed_summary}
         reported = blank.model_copy(update={**about, **told, "finished_at": time.time()})
         return publish_report(mirror, order, reported)
-    if answer.ended != "finished":
+    # One that begins with earlier work and adds nothing leaves that.
+    stands = answer.ended == "no_change" and workspace.mending is not None and workspace.why_unchanged() is None
+    if answer.ended != "finished" and not stands:
         outcome = _outcome_of(answer)
         if answer.nothing_to_do:
             _require_acceptance(workspace, workspace.checkout.snapshot(), about, stop)
@@ -135,7 +137,9 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
             **about,
             "outcome": "candidate",
             "paths": paths,
+            "unmended": workspace.mending is not None and tree == workspace.mending.change.tree,
             "claimed_summary": answer.claimed_summary,
+            "detail": _describe_beginning(workspace),
             "finished_at": time.time(),
         }
     )
@@ -145,6 +149,14 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
         if isinstance(order.agent, BuiltinAgent | ScriptedAgent):
             raise  # Another attempt goes on from its last checkpoint.
         raise NotDone("infrastructure", str(away), tree=tree, **about) from away
+
+
+def _describe_beginning(workspace: Workspace) -> str:
+    """Return a sentence where the work that was to be mended is gone; empty otherwise."""
+    mends = workspace.order.mends
+    if mends is None or workspace.mending is not None:
+        return ""
+    return f"it began afresh, since the hub has the work of attempt {mends.attempt} no longer"
 
 
 def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResult, stop: Stop) -> WorkResult:
@@ -159,7 +171,8 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
     try:
         tree = tree or workspace.checkout.snapshot()
         paths = list_touched_paths(changes(git, base, tree))
-        if not paths:
+        begun = workspace.mending is not None and tree == workspace.mending.change.tree
+        if not paths or begun:
             return result
         work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
         result = mask_result(result, work).model_copy(update={"withheld": why_withheld(work)})
@@ -199,6 +212,7 @@ def _assignment(workspace: Workspace) -> Assignment:
     return Assignment(
         order=workspace.order,
         worktree=workspace.checkout.path,
+        mending=workspace.mending,
         home=workspace.own.home,
         tmp=workspace.own.tmp,
         env=workspace.own.env,
@@ -221,6 +235,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
         "includes": answer.includes,
         "carried": sum_carried_over(workspace.order, workspace.settings) if answer.includes else None,
         "log": str(workspace.agent_log),
+        "mended": None if workspace.mending is None else workspace.mending.attempt,
     }
 
 
@@ -280,6 +295,8 @@ def _left_behind(workspace: Workspace, about: dict[str, Any], stop: Stop) -> tup
     if (shown := unprintable(paths)) is not None:
         why = f"it changed '{shown}', a name that is not UTF-8; name files in UTF-8"
         raise NotDone("agent_failed", why, tree=tree, **about)
+    if unresolved := workspace.find_unresolved(tree):
+        raise NotDone("verify_failed", unresolved, tree=tree, **about)
     return tree, paths
 
 

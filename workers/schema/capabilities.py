@@ -14,6 +14,15 @@ LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 """The form of a label that a person gives a host."""
 
 
+def check_label(text: str) -> str:
+    """Return the text. Raises ValueError where it cannot be a label."""
+    if not LABEL.fullmatch(text):
+        raise ValueError(
+            "is no label of a host; use letters, digits, '-', '_' and '.', as in 'forgepool worker --label gpu'"
+        )
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """One thing that an order needs of its host."""

@@ -3,6 +3,7 @@
 import difflib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -224,6 +225,17 @@ def slug(text: str) -> str:
     """
     if not _SLUG.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
         raise ValueError(f"must be {_SLUG_RULE}, is {show_value(text)}")
+    return text
+
+
+def program_line(text: str | None) -> str | None:
+    """Return the text. Raises ValueError where it names no program."""
+    try:
+        words = shlex.split(text) if text is not None else ["-"]
+    except ValueError:
+        words = []
+    if not words:
+        raise ValueError("is no command line; write a program and its arguments, as in 'gemini --acp'")
     return text
 
 

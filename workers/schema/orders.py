@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.mistakes import Progress, RelativePath
 from forgepool.workers.schema.policy_rules import RuleEntry, ScanTerms, Unattended
-from forgepool.workers.schema.reports import LeadReply, LeadSaid, Prior, Report
+from forgepool.workers.schema.reports import EarlierWork, LeadReply, LeadSaid, Prior, Report
 
 
 class Message(BaseModel):
@@ -303,6 +303,8 @@ class WorkOrder(Message):
     """The interrupted attempt whose conversation and files this one continues."""
     carried: Spent = Spent()
     """The known usage of the continued conversation. `limits` include it, and shrink where less of it is found."""
+    mends: EarlierWork | None = None
+    """The returned work that this attempt begins with, as uncommitted changes on its base."""
     replies: tuple[Reply, ...] = ()
     """A person's answers to the task's questions, oldest first."""
     progress: Progress = 30.0
@@ -376,6 +378,10 @@ class WorkResult(Message):
     """The part of `spent` those attempts used; None where unknown."""
     resumable: bool = False
     """Another attempt can continue from what this one left in the hub."""
+    mended: int | None = None
+    """The attempt whose change it began with. None where the order named none, or the hub had that no longer."""
+    unmended: bool = False
+    """It left that change as it was."""
     lacks: bool = False
     """True where its host lacks a key or a program for it: another host may have that."""
     not_before: float | None = None

@@ -115,6 +115,15 @@ class Report(_Part):
     evidence: tuple[Evidence, ...] = ()
 
 
+class EarlierWork(_Part):
+    """The commit of an earlier attempt at the task, whose change the next one begins with."""
+
+    attempt: int
+    commit: str
+    ref: str
+    """The ref that has it in the hub."""
+
+
 class Prior(_Part):
     """The result of a task that this one needs."""
 

@@ -31,6 +31,10 @@ def _own_file(name: str) -> Path | None:
     return own if (own := own_path(name)).is_file() else None
 
 
+def _login() -> str:
+    return os.environ.get("USER") or os.environ.get("LOGNAME") or "unknown"
+
+
 _SECRETS = (
     "broker_url",
     "fleet_key",
@@ -65,6 +69,8 @@ class Settings(BaseModel):
     """The key by which all processes of a fleet sign their messages; without one messages are not signed."""
     celery_events: bool = False
     """Workers send Celery's events and answer its remote control, for Flower, celery-exporter and `celery inspect`."""
+    person: str = Field(default_factory=_login)
+    """The name under which the runs started here count in the treasury."""
     host: str = Field(default_factory=socket.gethostname)
     """This host's name in results and reports."""
     redis_server: str | None = None
@@ -77,6 +83,8 @@ class Settings(BaseModel):
     """The token by which a hub on another host knows the queue; a hub on this host has a file for it."""
     gate_api_token: SecretStr | None = None
     """The token that callers of the queue's HTTP API show."""
+    watch_token: SecretStr | None = None
+    """A token of `forgepool serve` on another machine, for `forgepool watch URL`."""
     github_token: SecretStr | None = None
     gitlab_token: SecretStr | None = None
     """The tokens by which GitHub and GitLab know the bot that reports for the queue."""
@@ -108,6 +116,15 @@ class Settings(BaseModel):
 
     policy: Path | None = None
     """The file of rules for agents, on top of the built-in rules; searched for when not given."""
+
+    treasury: Path | None = None
+    """The file of limits on what all runs use; `treasury.yaml` in the home when not given."""
+
+    @property
+    def treasury_file(self) -> Path | None:
+        """Return the file of limits that is set, or the home's if it exists."""
+        own = self.home / "treasury.yaml"
+        return self.treasury or (own if own.is_file() else None)
 
     @property
     def policy_file(self) -> Path | None:

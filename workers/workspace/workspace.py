@@ -29,6 +29,7 @@ from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
 from forgepool.workers.workspace.citations import find_wrong_citations
 from forgepool.workers.workspace.dependencies import SetupSite, provide
+from forgepool.workers.workspace.mending import Mending, find_mending
 from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.screening import AttemptWork, describe_held, find_held
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
@@ -170,6 +171,8 @@ class Workspace:
     """Paths that the orchestrator has granted this attempt."""
     green: TreeId | None = None
     """The tree that the acceptance commands last passed on."""
+    mending: Mending | None = None
+    """The earlier attempt's change that the files begin with."""
 
     @property
     def agent_log(self) -> Path:
@@ -209,6 +212,10 @@ class Workspace:
             return None if self.list_changed() else "no file that git keeps is changed; do the task's work first"
         except Unusable as problem:
             return str(problem)
+
+    def find_unresolved(self, tree: TreeId) -> str:
+        """Return a sentence on files with conflicts that the attempt began with; empty without any."""
+        return "" if self.mending is None else self.mending.find_unresolved(self.mirror.git, tree)
 
     def find_wrong_citations(self, evidence: Sequence[Evidence]) -> list[str]:
         """Return a sentence for each citation of what does not exist at the base, in the mirror or among its needs."""
@@ -254,6 +261,8 @@ class Workspace:
         paths = list_touched_paths(changes(self.mirror.git, self.base, tree))
         if (shown := unprintable(paths)) is not None:
             return AcceptanceFinding(verdict="red", detail=f"the name '{shown}' is not UTF-8; name files in UTF-8")
+        if unresolved := self.find_unresolved(tree):
+            return AcceptanceFinding(verdict="red", detail=unresolved)
         # Paths that wait for another task are no failure here: the finished candidate waits for them.
         asked = self.may_touch(paths, stop=stop, left_s=left_s)
         if stop() or left_s() <= 0:
@@ -298,7 +307,17 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
             own = provide(alone, site, order.setups)
             if assets is not None:
                 own = replace(own, env={**own.env, VARIABLE: str(assets)})
-            yield Workspace(order=order, settings=settings, mirror=mirror, checkout=checkout, own=own, logs=logs)
+            if (mending := find_mending(mirror, order)) is not None:
+                checkout.take(mending.change.tree)
+            yield Workspace(
+                order=order,
+                settings=settings,
+                mirror=mirror,
+                checkout=checkout,
+                own=own,
+                logs=logs,
+                mending=mending,
+            )
 
 
 def _policy_of(order: WorkOrder, settings: Settings, mirror: Mirror) -> Policy:

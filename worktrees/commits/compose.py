@@ -265,17 +265,48 @@ def tree_of(git: Git, commit: CommitId) -> TreeId:
 def _merge(
     git: Git, tip: CommitId, commit: CommitId, name: str, regeneration: Regeneration | None
 ) -> Merged | Conflict:
-    output = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, commit, ok=(0, 1))
-    tree, *paths = output.fields or [""]
-    if output.stderr:
-        # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
-        raise GitFailed(("merge-tree", tip, commit), output.status, output.stderr)
-    merged = Merged(tip=tip, entry=commit, tree=TreeId(tree))
-    if output.status == 0 and is_object_id(tree):
+    tree, named = _merge_trees(git, tip, commit)
+    merged = Merged(tip=tip, entry=commit, tree=tree)
+    if not named:
         return merged
-    named = tuple(sorted({path for path in paths if path}))
-    if not (output.status == 1 and is_object_id(tree) and named):
-        raise GitFailed(("merge-tree", tip, commit), output.status, output.stderr or "it answered neither way")
     if regeneration is None or not all(regeneration.is_made(path) for path in named):
         return Conflict(entry=name, paths=named)
     return replace(merged, tree=with_files(git, merged.tree, named, files_of(git, tip, named)), conflicts=named)
+
+
+def _merge_trees(git: Git, ours: CommitId, theirs: CommitId) -> tuple[TreeId, tuple[str, ...]]:
+    """Return the merged tree, and the paths that conflict, in which it has git's markers."""
+    output = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs, ok=(0, 1))
+    tree, *paths = output.fields or [""]
+    if output.stderr:
+        # Git 2.39 takes a tree it cannot read for an empty one, complains, and ends with status 0.
+        raise GitFailed(("merge-tree", ours, theirs), output.status, output.stderr)
+    named = tuple(sorted({path for path in paths if path}))
+    if is_object_id(tree) and (output.status == 0 or (output.status == 1 and named)):
+        return TreeId(tree), named if output.status else ()
+    raise GitFailed(("merge-tree", ours, theirs), output.status, output.stderr or "it answered neither way")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedChange:
+    """The change that a commit makes to its parent, on another commit."""
+
+    tree: TreeId
+    conflicts: tuple[str, ...] = ()
+    """The paths that conflict. Text has git's markers."""
+    markers: tuple[bytes, ...] = ()
+    """The beginnings of the first and of the last line of each conflict."""
+
+
+def apply_change(git: Git, tip: CommitId, commit: CommitId) -> AppliedChange:
+    """
+    Merge the change that a commit makes to its parent onto the tip, with conflict markers where it does not merge.
+
+    Raises:
+        GitFailed: git gave no answer.
+    """
+    bare = replace(git, work_tree=None, index=None)
+    start = as_child(bare, tip, commit)
+    tree, conflicts = _merge_trees(bare, start, commit)
+    markers = (f"<<<<<<< {start}".encode(), f">>>>>>> {commit}".encode()) if conflicts else ()
+    return AppliedChange(tree=tree, conflicts=conflicts, markers=markers)

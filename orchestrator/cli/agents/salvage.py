@@ -12,6 +12,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable, say
 from forgepool.orchestrator.cli.run.check import interruptible
 from forgepool.orchestrator.cli.run.options import OneTask, Run, find_run_with
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.decisions.reasons import count_of, one_line
 from forgepool.orchestrator.launch.salvage.partial import MOST_RUNS, PartialSearch, open_search
 from forgepool.orchestrator.launch.salvage.work import (
@@ -28,7 +29,6 @@ from forgepool.orchestrator.merge_queue.submit import Wish as SubmissionWish
 from forgepool.orchestrator.merge_queue.submit import submit
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages.requests import Author

@@ -60,7 +60,7 @@ def _row(task: TaskStanding, *, by_models: bool) -> tuple[str, ...]:
     spent = (f"{used.input_tokens + used.output_tokens:,}", cost) if used.counts else ("", "")
     return (
         task.task,
-        str(task.attempts),
+        str(task.attempts) if task.mends is None else f"{task.attempts}, mends {task.mends}",
         task.phase.replace("_", " "),
         (task.commit or "")[:12],
         "" if task.seconds is None else f"{task.seconds:.1f}",

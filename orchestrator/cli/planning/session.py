@@ -20,6 +20,8 @@ from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.validation.facts import PlanLimits
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
+from forgepool.orchestrator.run.neighbours.other_runs import name_hub
+from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine, keep_spending
 from forgepool.orchestrator.simulate.forecast_text import summary_line
 from forgepool.supervisor.review.panel import Seat, make_seat
 from forgepool.workers.llm.routing.chain import ModelChain
@@ -92,7 +94,7 @@ class PlanningSession:
 
     def lead(self, seat: Seat) -> PlannedFile | int:
         """Return the plan, or the exit status after its sentence has been printed."""
-        order = self.order
+        order, began = self.order, time.time()
         try:
             with interruptible() as stop:
                 hide = hider(keys_of(self.table))
@@ -117,11 +119,18 @@ class PlanningSession:
                         tell=order.tell,
                     )
                     compiled = compiler.compile()
+                    self._keep_spending(compiled, began)
         except KeyboardInterrupt:
             return complain(f"interrupted; {self._kept()}", INTERRUPTED)
         if compiled.ended != "planned" or compiled.draft is None:
             return self._complain_of(compiled)
         return self._finish(compiled, compiled.draft)
+
+    def _keep_spending(self, compiled: Compilation, began: float) -> None:
+        line = SpendLine(what="planning", at=began, models=compiled.models, spent=compiled.spent)
+        project = name_hub(self.hub.facts.url)
+        person = self.order.settings.person
+        keep_spending(self.folder, RunSpending(run=self.folder.name, project=project, person=person, lines=(line,)))
 
     def _complain_of(self, compiled: Compilation) -> int:
         match compiled.ended:

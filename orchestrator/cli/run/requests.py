@@ -1,4 +1,4 @@
-"""Requests to a run: `cancel`, `answer`, `approve`, `reject`. `retry` has a module of its own."""
+"""Requests to a run: `cancel`, `answer`, `say`, `budget`, `approve`, `reject`. `retry` has a module of its own."""
 
 import getpass
 from collections.abc import Sequence
@@ -16,6 +16,8 @@ from forgepool.orchestrator.journal import inbox
 from forgepool.orchestrator.journal.events import Event, RunResumed, RunStarted
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded, is_being_written
+from forgepool.orchestrator.launch.revision import choose_budget
+from forgepool.orchestrator.reports.costs import name_amounts
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
@@ -33,6 +35,7 @@ def register(app: typer.Typer) -> None:
     app.command()(cancel)
     app.command()(answer)
     app.command("say")(say_to_lead)
+    app.command()(budget)
     app.command()(approve)
     app.command()(reject)
 
@@ -80,6 +83,28 @@ def say_to_lead(
     ask(
         run, PersonRequest(do="say", task=_find_lead(kept), text=text, by=printable(name) or "a person"), wish="hear it"
     )
+
+
+def budget(
+    run: Run,
+    usd: Annotated[float | None, typer.Option(min=0.01, help="The cap on its cost from now on.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="The cap on its input and output tokens from now on.")
+    ] = None,
+    no_resume: NoResume = False,
+) -> int:
+    """Give a run another budget, also while it is under way. A run that ended for want of one resumes at once."""
+    kept = find_run_with(run, None)
+    name, state = kept.options.run, kept.state()
+    if (gate := gate_of(run)) is not None:
+        raise CannotRun(f"{gate.run} is a merge queue, and has no budget; give one to a run")
+    if usd is None and tokens is None:
+        raise CannotRun(f"no budget is given; name one, such as: forgepool budget {name} --usd 20")
+    cap = choose_budget(kept, state, usd, tokens)
+    if cap == kept.course.budget(state):
+        raise CannotRun(f"run {name} has a budget of {name_amounts(cap.usd, cap.tokens)} already; give another one")
+    wish = f"go on with a budget of {name_amounts(cap.usd, cap.tokens)}"
+    return ask_and_go_on(run, PersonRequest(do="budget", budget=cap), wish=wish, resume_after=not no_resume)
 
 
 def _find_lead(kept: KeptRun) -> str:

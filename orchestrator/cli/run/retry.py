@@ -8,6 +8,7 @@ import typer
 from forgepool.orchestrator.cli.output.say import complain, printable
 from forgepool.orchestrator.cli.run.options import Run, complete_task, find_run_with
 from forgepool.orchestrator.cli.run.requests import NoResume, ask_and_go_on, check_text, gate_of, login_name
+from forgepool.orchestrator.decisions.reasons import find_last_work, why_never_mends
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import is_being_written
 from forgepool.orchestrator.launch.prerequisites import unreviewable
@@ -38,11 +39,17 @@ def retry(
     model: Annotated[
         str | None, typer.Option("--model", metavar="NAME", help="A model for the tasks' next attempts.")
     ] = None,
+    from_candidate: Annotated[
+        bool, typer.Option("--from-candidate", help="Begin the next attempts with the last work that was kept.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin the next attempts with nothing.")] = False,
     no_resume: NoResume = False,
 ) -> int:
     """
     Retry tasks that failed, were blocked or cancelled, or wait for a person, with the tasks they block and are blocked
     by. A run that has ended resumes at once.
+
+    Without --from-candidate or --fresh, an attempt begins with the work of the one before it where that can be mended.
     """
     if (gate := gate_of(run)) is not None:
         todo = f"forgepool queue retry {' '.join(tasks or ['ENTRY'])} --target {gate.target}"
@@ -53,7 +60,16 @@ def retry(
         _check_note(kept, named, note)
     if model is not None:
         _check_model(kept, named, model)
-    request = PersonRequest(do="retry", named=named, text=note or "", by=printable(login_name()), model=model or "")
+    if from_candidate:
+        _check_works(kept, named, fresh=fresh)
+    request = PersonRequest(
+        do="retry",
+        named=named,
+        text=note or "",
+        by=printable(login_name()),
+        model=model or "",
+        begins="candidate" if from_candidate else "fresh" if fresh else "",
+    )
     if len(named) == 1:
         request = request.model_copy(update={"task": named[0], "named": ()})
     return ask_and_go_on(run, request, resume_after=not no_resume)
@@ -95,6 +111,19 @@ def _check_note(kept: KeptRun, tasks: Sequence[str], note: str) -> None:
             raise CannotRun(
                 f"task '{task}' is done by a command, which reads no note; leave out --note, or name the others alone"
             )
+
+
+def _check_works(kept: KeptRun, tasks: Sequence[str], *, fresh: bool) -> None:
+    """Raises CannotRun where `--fresh` says the opposite, or a task has no work that an attempt can begin with."""
+    if fresh:
+        raise CannotRun("--from-candidate and --fresh exclude each other; give one of them")
+    state = kept.state()
+    for task in tasks:
+        why = why_never_mends(kept.course, task)
+        if not why and find_last_work(state.tasks[task]) is None:
+            why = "has left no work that the hub has"
+        if why:
+            raise CannotRun(f"task '{task}' {why}; leave out --from-candidate, or name the others alone")
 
 
 def _check_model(kept: KeptRun, tasks: Sequence[str], model: str) -> None:

@@ -3,7 +3,8 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -19,7 +20,7 @@ from forgepool.orchestrator.cli.run.check import preview_plan
 from forgepool.orchestrator.cli.run.options import Again, Json, Run, cores_beside_workers, trials_of
 from forgepool.orchestrator.cli.run.pages_beside import Serve, serve_pages
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import Event
+from forgepool.orchestrator.journal.events import Event, RunForecast
 from forgepool.orchestrator.journal.store import JournalBusy, Recorded
 from forgepool.orchestrator.launch.embedded import prepare_host
 from forgepool.orchestrator.launch.notify import Notifier, open_notifier
@@ -163,6 +164,7 @@ def run(
             listener=listen_to_run(shown.listen, wishes, settings, notifier),
             seed=seed,
             warn=_warn,
+            forecast=partial(_forecast, hub, settings),
         )
     return _close(kept, ending, settings, notifier, wishes, proposal, as_json=as_json)
 
@@ -228,6 +230,16 @@ def _proposal(pr: str | None, hub: Callable[[], Hub], target: str, settings: Set
     from forgepool.orchestrator.cli.run.pull_request import prepare_proposal
 
     return prepare_proposal(pr, hub(), target, settings)
+
+
+def _forecast(hub: Hub, settings: Settings, kept: run_folder.KeptRun, done: Collection[str]) -> RunForecast | None:
+    """Forecast a run; what that needs is loaded only where it may be known how long the tasks take."""
+    earlier = [one for one in run_folder.run_names(settings) if one.startswith(f"{kept.plan.name[:40]}-")]
+    if not earlier[1:] and any(task.duration_s is None for task in kept.plan.tasks):
+        return None
+    from forgepool.orchestrator.cli.simulate import forecast_run
+
+    return forecast_run(kept, hub, settings, done)
 
 
 def _require_broker(kept: run_folder.KeptRun, broker: str | None, settings: Settings) -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from forgepool.orchestrator.cli.output.say import complain, say
+from forgepool.orchestrator.decisions.orders.treasury import TreasurySource
 from forgepool.orchestrator.plan.entries import PlanSource
 from forgepool.workers.llm.routing.table import Table
 from forgepool.workers.policy.document import PolicyEntry
@@ -21,12 +22,13 @@ from forgepool.workers.policy.gate_file.reading import GateSource
 from forgepool.workers.schema.mistakes import models_in
 from forgepool.worktrees.errors import UserError
 
-FileKind = Literal["plan", "forgepool", "policy", "models"]
+FileKind = Literal["plan", "forgepool", "policy", "models", "treasury"]
 _MODELS: dict[FileKind, type[BaseModel]] = {
     "plan": PlanSource,
     "forgepool": GateSource,
     "policy": PolicyEntry,
     "models": Table,
+    "treasury": TreasurySource,
 }
 
 
@@ -42,10 +44,10 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    kind: Annotated[FileKind, typer.Argument(help="The kind of file: plan, forgepool, policy or models.")],
+    kind: Annotated[FileKind, typer.Argument(help="The kind of file: plan, forgepool, policy, models or treasury.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write it to this file.")] = None,
 ) -> int:
-    """Print the JSON Schema of a plan, a forgepool.yaml, a policy or a models.yaml."""
+    """Print the JSON Schema of a plan, a forgepool.yaml, a policy, a models.yaml or a treasury.yaml."""
     text = json.dumps(make_schema(kind), indent=1)
     if output is None:
         say(text)

@@ -1,8 +1,10 @@
-"""Commands that show runs: `runs`, `status`, `events`, `logs`."""
+"""Commands that show runs: `runs`, `status`, `events`, `logs`, `spend`."""
 
+import re
 import shlex
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +15,11 @@ from forgepool.orchestrator.cli.output.terminal import print_table, say_output
 from forgepool.orchestrator.cli.run.options import Json, JsonList, OptionalRun, Run, Task, find_task
 from forgepool.orchestrator.decisions.lead.review import synthesis_lines, view_review
 from forgepool.orchestrator.journal.store import JournalUnreadable, Recorded, is_being_written, read
+from forgepool.orchestrator.reports.costs import MoneyRow, SpendBy, cost_words, name_amounts, report_spending, usd_words
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.neighbours.spending import read_home
 from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
@@ -32,6 +36,7 @@ def register(app: typer.Typer) -> None:
     app.command()(brief)
     app.command()(events)
     app.command()(logs)
+    app.command()(spend)
 
 
 def list_runs(as_json: JsonList = False) -> None:
@@ -194,3 +199,54 @@ def _tell_event(one: Recorded, run: str) -> None:
     said = sentence(one.event, run=run)
     if said is not None:
         say(f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(one.at))} {printable(said)}")
+
+
+_PERIOD = re.compile(r"([1-9][0-9]{0,4})([hdw])")
+_UNITS_S = {"h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def spend(
+    by: Annotated[SpendBy, typer.Option(help="What a row is about.")] = "day",
+    since: Annotated[
+        str | None, typer.Option(metavar="PERIOD", help="Only what was sent lately: 12h, 7d, 4w. Default: all.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """
+    Add up what models have used in all runs, queues and plannings of this host.
+
+    Each attempt and review counts once, on the day (UTC) on which it was sent. An unknown price counts as unknown.
+    """
+    unread: list[str] = []
+    start = 0.0 if since is None else time.time() - _seconds_of(since)
+    report = replace(
+        report_spending(read_home(Settings(), unread=unread, since=start), by, since=start), unread=tuple(unread)
+    )
+    for problem in unread:
+        complain(f"not counted: {problem}", 0)
+    if as_json:
+        say_json(asdict(report))
+        return
+    if not report.rows and not report.live:
+        say("no model has used anything in the runs of this host" + ("" if since is None else f" in the last {since}"))
+        return
+    columns = (by, "attempts", "USD", "tokens in", "cached", "out", "not priced")
+    total = MoneyRow(name="all", attempts=sum(row.attempts for row in report.rows), used=report.used)
+    print_table(columns, [_spend_row(row) for row in (*report.rows, total)])
+    for run in report.live:
+        held = name_amounts(run.reserved_usd, run.reserved_tokens)
+        say(f"{run.run} is under way: {cost_words(run.used)} used, {held} reserved")
+
+
+def _seconds_of(period: str) -> float:
+    found = _PERIOD.fullmatch(period)
+    if found is None:
+        raise UserError(f"--since is '{period}'; it must be a number of hours, days or weeks, such as 12h, 7d or 4w")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
+def _spend_row(row: MoneyRow) -> tuple[str, ...]:
+    used = row.used
+    counts = (used.input_tokens, used.cached_tokens, used.output_tokens)
+    unpriced = str(used.unpriced_attempts) if used.unpriced_attempts else ""
+    return (row.name, str(row.attempts), usd_words(used.priced_usd), *(f"{count:,}" for count in counts), unpriced)

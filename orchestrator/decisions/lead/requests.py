@@ -122,8 +122,12 @@ def _read(course: PlanIndex, state: RunState, lead: Task, request: LeadRequest) 
     tasks = read_addition(piece, course.plan, _NOWHERE, lambda: seen, name="dispatch", ended=find_ended(state))
     skills = {one.id: one.skill for one in request.tasks}
     led = [agent.model_copy(update={"skill": skills[task.id]}) if skills[task.id] else agent for task in tasks]
+    ladder = lead.ladder if isinstance(agent, BuiltinAgent) and agent.model is None and not agent.models else ()
+    if ladder:
+        led = [by.model_copy(update={"model": ladder[0]}) for by in led]
     return tuple(
-        task.model_copy(update={"agent": by, **_inherited(lead, task)}) for task, by in zip(tasks, led, strict=True)
+        task.model_copy(update={"agent": by, "ladder": ladder, **_inherited(lead, task)})
+        for task, by in zip(tasks, led, strict=True)
     )
 
 

@@ -129,6 +129,8 @@ def _describe_budget(course: PlanIndex, state: RunState) -> str:
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return ""
     ledger = course.ledger_for(state)
+    if course.treasury is not None and course.within(None).ledger_for(state).find_used_up(limits(course)) is None:
+        return "" if ledger.find_used_up(limits(course)) is None else "the treasury leaves no room for it"
     match ledger.find_used_up(limits(course)):
         case "usd":
             used = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD"

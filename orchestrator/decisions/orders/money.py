@@ -22,7 +22,13 @@ from forgepool.orchestrator.decisions.orders.purse import (
     wish_for,
 )
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work
-from forgepool.orchestrator.journal.events import BudgetAwaited, MoneyGranted, MoneyQueued, TaskParked
+from forgepool.orchestrator.journal.events import (
+    BudgetAwaited,
+    MoneyGranted,
+    MoneyQueued,
+    TaskParked,
+    TreasuryLimited,
+)
 from forgepool.orchestrator.plan.budget import (
     BudgetLedger,
     MoneyAsk,
@@ -32,7 +38,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent, WorkResult
 
-NOTHING = Reservation()
+NOTHING, NO_LIMITS = Reservation(), Limits()
 _DRIBBLE = 20
 """A grant is at least the attempt's part divided by this, unless its next call needs less."""
 
@@ -90,11 +96,13 @@ def _more(
     return more if more >= min(room, needs or part / _DRIBBLE) and more > 0 else None
 
 
-def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
+def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked | TreasuryLimited]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
     if not course.budget(state).capped or may_come_back(state):
         return []
-    done, expected, parked = course.find_done(state), expect_use(course, state), []
+    done, expected = course.find_done(state), expect_use(course, state)
+    parked: list[TaskParked | TreasuryLimited] = []
+    alone = course.within(None)
     for task in state.in_phase("pending"):
         if task.restorable:
             continue
@@ -103,11 +111,74 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked]:
             continue
         ledger = course.ledger_for_order(state, task.id)
         if (kind := _find_used_up(course, state, task, ledger, expected)) is not None:
+            own = alone.ledger_for_order(state, task.id)
+            if alone is not course and _find_used_up(alone, state, task, own, expected) is None:
+                parked += ask_for_treasury(course, state, task, told=parked)
+                continue
             question = _part_question(course, state, task) or budget_question(
                 state, course.ledger_for(state, task.id), kind, kept=course.reserve_for_reviews(state, task.id)
             )
             parked.append(TaskParked(task=task.id, question=question, why="budget"))
     return parked
+
+
+def ask_for_treasury(
+    course: PlanIndex,
+    state: RunState,
+    task: TaskState,
+    *,
+    told: Sequence[TaskParked | TreasuryLimited],
+    review: bool = False,
+    rest: str = "",
+) -> list[TaskParked | TreasuryLimited]:
+    """
+    Park a task, with the limit unless it is `told` already, where only the treasury keeps it from going on, by a limit
+    that asks. By any other it stays where it is.
+    """
+    standing = None if course.treasury is None else course.treasury.find_tightest(state, review=review)
+    if course.treasury is None or standing is None or standing.limit.at_limit != "ask":
+        return []
+    known = next((one for one in told if isinstance(one, TreasuryLimited)), state.treasury.get(standing.cell))
+    new = known is None or known.effect != "asks"
+    noted = course.treasury.note(state, standing, "asks") if known is None or new else known
+    pass_it = f"forgepool retry {state.run} {task.id} lets this run pass it until then"
+    question = f"{noted.words}; {pass_it}; or raise it in treasury.yaml{rest}"
+    return [*([noted] if new else []), TaskParked(task=task.id, question=question, why="budget")]
+
+
+def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> list[TreasuryLimited]:
+    """Tell of limits that are reached and only warn, and of one that holds back what could start otherwise."""
+    facts = course.treasury
+    if facts is None:
+        return []
+    if warned := [*facts.warn(state)]:
+        return warned
+    review = is_review_held_by_treasury(course, state)
+    held = review or (free_slots > 0 and _is_order_held(course, state))
+    standing = facts.find_tightest(state, review=review) if held else None
+    if standing is None or standing.cell in state.treasury:
+        return []
+    return [facts.note(state, standing, "waits")]
+
+
+def is_review_held_by_treasury(course: PlanIndex, state: RunState) -> bool:
+    """Tell whether a candidate waits for a review that the run itself could pay."""
+    waiting = any(task.review.message is None for task in state.in_phase("reviewing"))
+    alone = course.within(None)
+    if not waiting or alone is course or course.review_policy.script is not None:
+        return False
+    return course.ledger_for(state).find_used_up(NO_LIMITS) is not None and (
+        alone.ledger_for(state).find_used_up(NO_LIMITS) is None
+    )
+
+
+def _is_order_held(course: PlanIndex, state: RunState) -> bool:
+    """Tell whether the first task that could start otherwise waits for the treasury alone."""
+    able = () if course.serving else (course.graph.order[rank] for rank in course.frontier(state).ranks)
+    first = next((state.tasks[name] for name in able if name in course.paid), None)
+    if first is None or first.restorable or first.not_before > state.at:
+        return False
+    return Purse(course, state, 1).take(first) is None and Purse(course.within(None), state, 1).take(first) is not None
 
 
 def _find_used_up(
@@ -148,10 +219,10 @@ def _part_question(course: PlanIndex, state: RunState, task: TaskState) -> str |
         return None
     cut = cut_limits(task.uses[task.result.attempt], course.limits(task.id))
     limits = " and ".join(f"{limit:.2f} USD" if kind == "usd" else f"{limit:,.0f} tokens" for kind, limit in cut)
-    option = "--budget-tokens TOKENS" if cut and cut[0][0] == "tokens" else "--budget-usd USD"
+    option = "--tokens TOKENS" if cut and cut[0][0] == "tokens" else "--usd USD"
     return (
         f"the part of the run's budget that it was given, {limits}, was not enough; "
-        f"give the run's new budget, and it goes on: forgepool resume {state.run} {option}"
+        f"give the run's new budget, and it goes on: forgepool budget {state.run} {option}"
     )
 
 
@@ -199,8 +270,8 @@ def _kept_words(kept: Reservation) -> str:
 
 def budget_question(state: RunState, ledger: BudgetLedger, kind: str, *, kept: Reservation = NOTHING) -> str:
     if kind == "usd":
-        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--budget-usd USD"
+        of, option = f"{ledger.usd:.2f} of {ledger.cap.usd:.2f} USD are", "--usd USD"
     else:
-        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--budget-tokens TOKENS"
+        of, option = f"{ledger.tokens:,} of {ledger.cap.tokens:,} tokens are", "--tokens TOKENS"
     apart = f", and {words}" if (words := _kept_words(kept)) else ""
-    return f"the run's budget is used: {of} spent or reserved{apart}; raise it: forgepool resume {state.run} {option}"
+    return f"the run's budget is used: {of} spent or reserved{apart}; raise it: forgepool budget {state.run} {option}"

@@ -20,6 +20,7 @@ from forgepool.orchestrator.plan.budget import (
     left_of,
 )
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.steps.task_steps import stands
 from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.schema.orders import LimitKind, Limits, Spent
 
@@ -41,7 +42,7 @@ def expect_use(course: PlanIndex, state: RunState) -> Expected:
     # The result of a task that another model goes on with is that of the model before. A lead is like no other task.
     for name in course.paid.difference(state.models, {course.lead}):
         task = state.tasks[name]
-        use = task.uses.get(task.made_by)
+        use = None if task.id in state.rungs and not stands(task) else task.uses.get(task.made_by)
         if use is not None and use.whole is not None and task.result is not None and task.result.outcome in _FINISHED:
             found[describe_work(course.tasks[name])].append(use.whole)
     return {kind: _percentile(uses) for kind, uses in found.items()}
@@ -196,6 +197,17 @@ def cut_limits(use: Use, own: Limits) -> list[tuple[LimitKind, float]]:
     return cut
 
 
+def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
+    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
+    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
+    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
+    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
+
+
+def _less(own: float | None, reserved: float | None) -> float | None:
+    return min((one for one in (own, reserved) if one is not None), default=None)
+
+
 def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) -> int | None:
     """
     The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.
@@ -260,6 +272,7 @@ class Purse:
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
     orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
-    reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message)
-    whole = state.wave_review.use if state.wave_review.review.message else None
+    reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message or review.batch)
+    own = state.wave_review
+    whole = own.use if own.review.message or own.review.batch else None
     return any(use is not None and use.open for use in (*orders, *reviews, whole))

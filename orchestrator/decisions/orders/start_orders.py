@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
 from forgepool.orchestrator.decisions.orders.purse import Purse, find_resumable_attempt, hold_back_for_money
+from forgepool.orchestrator.decisions.orders.shut_models import find_tasks_shut
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import find_mended_attempt
 from forgepool.orchestrator.journal.events import (
     Event,
     GateHalted,
@@ -44,6 +46,7 @@ def next_orders(
     if free <= 0 or state.halted or _is_gate_full(state, check_slots):
         return []
     held = find_tasks_held_by_base(course, state) | find_tasks_held_elsewhere(state, now)
+    held |= find_tasks_shut(course, state, now)
     able = _Able(course, state, now, held)
     ready = (name for name in able.names() if not find_lack(course, state, state.tasks[name]))
     able = _Able(course, state, now, held | hold_back_for_money(course, state, ready))
@@ -233,5 +236,7 @@ def _order(
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         resumes=resumes,
+        # One that goes on began with that work already; without its checkpoint it begins with it again.
+        mends=find_mended_attempt(course, task) if resumes is None else task.mends,
         leads=task.id == course.lead,
     )

@@ -11,12 +11,13 @@ from forgepool.orchestrator.decisions.orders.purse import may_come_back
 from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
-from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
+from forgepool.orchestrator.decisions.reviews.task_reviews import get_reservation, limits, needs_money, next_batch_call
 from forgepool.orchestrator.journal.events import Event, GateHalted, WaveApproved, WaveReviewSent, WaveSent
 from forgepool.orchestrator.plan.budget import Reservation
 from forgepool.orchestrator.state.post_merge import WaveState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES, is_pausing
+from forgepool.orchestrator.state.streaks import is_pausing
+from forgepool.orchestrator.state.task import IN_FLIGHT, MOST_TROUBLES
 from forgepool.supervisor.findings import blocking
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.error_lines import error_lines
@@ -128,9 +129,11 @@ def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
     if own.not_before > now:
         return []
     reserved: Reservation | None = Reservation()
-    if needs_money(course):
+    if own.batch is not None:
+        reserved = get_reservation(own)
+    elif needs_money(course):
         reserved = course.ledger_for(state).reserve(limits(course), useful=1, last=not may_come_back(state))
-    return [] if reserved is None else [_sent(state, now, reserved)]
+    return [] if reserved is None else [_sent(course, state, now, reserved)]
 
 
 def _is_green(course: PlanIndex, state: RunState) -> bool:
@@ -138,18 +141,20 @@ def _is_green(course: PlanIndex, state: RunState) -> bool:
     return state.tip == state.wave.since and not is_check_due(course, state)
 
 
-def _sent(state: RunState, now: float, reserved: Reservation) -> WaveReviewSent:
+def _sent(course: PlanIndex, state: RunState, now: float, reserved: Reservation) -> WaveReviewSent:
+    """Return the request. One about a batch is about the landings that the batch is about."""
     own = state.wave_review
-    number = own.review.sent + 1
+    number, batched = own.review.sent + 1, own.review.batch is not None
     message_id = f"{state.run}.wave-review-{number}"
     return WaveReviewSent(
         number=number,
         message_id=message_id,
         token=token(message_id, now),
-        base=own.since,
-        tip=state.tip,
-        tasks=list_unreviewed(state),
+        base=own.review.base if batched else own.since,
+        tip=own.tip if batched else state.tip,
+        tasks=own.tasks if batched else list_unreviewed(state),
         issued_at=now,
+        batch=next_batch_call(course, own.review, message_id, now),
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
     )
@@ -166,6 +171,8 @@ def give_up_review(course: PlanIndex, state: RunState) -> list[GateHalted]:
     if own.against is not None and own.tip == state.tip:
         return [GateHalted(why=_why(course, state, own.against), reviewed=True)]
     if _is_green(course, state) and (short := _used_up(course, state)) is not None:
+        if course.treasury is not None and _used_up(course.within(None), state) is None:
+            return []  # The review waits for the treasury's next period.
         return [
             GateHalted(
                 why=f"{_about(state)} cannot be paid: {short}; or without: {approve_landings_command(state)}",

@@ -2,20 +2,31 @@
 Which reviews to ask for now, with how much of the run's budget, and what follows from their answers: pure.
 """
 
+import time
 from collections.abc import Iterator
 
 from forgepool.orchestrator.decisions.lead.synthesis import digest_synthesis
-from forgepool.orchestrator.decisions.orders.money import budget_question
+from forgepool.orchestrator.decisions.orders.money import ask_for_treasury, budget_question
 from forgepool.orchestrator.decisions.orders.purse import cut_limits, may_come_back
 from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
-from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked
+from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked, TreasuryLimited
 from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
+from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, TaskState
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
 from forgepool.supervisor.messages.answers import Review
+from forgepool.supervisor.messages.requests import MOST_REVIEWERS, ReviewPolicy
+from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.schema.orders import Limits
+
+_EVENING, _MORNING = 22, 7
+"""The hours of the night, by the clock of the orchestrator's host."""
+MOST_REVIEWS = 4
+"""
+Verdicts on one candidate. Who lands meanwhile may change the diff around its lines each time: then a person is asked.
+"""
 
 
 def next_reviews(
@@ -37,15 +48,19 @@ def next_reviews(
     sent: list[ReviewSent] = []
     ledger = course.ledger_for(state)
     last = not may_come_back(state)
+    # Those in a batch have their money.
+    able.sort(key=lambda task: task.review.batch is None)
     for task in able[:free]:
         reserved = Reservation()
-        if needs_money(course):
+        if task.review.batch is not None:
+            reserved = get_reservation(task.review)
+        elif needs_money(course):
             least = _least_to_review(course, state, task)
-            found = ledger.reserve(limits(course), useful=min(free, len(able)), last=last, least=least)
+            found = ledger.reserve(limits(course, task), useful=min(free, len(able)), last=last, least=least)
             if found is None:
                 break
             reserved, ledger, last = found, ledger.with_reserved(found), False
-        sent.append(_review(state, task, now, reserved))
+        sent.append(_review(course, state, task, now, reserved))
     return sent
 
 
@@ -53,9 +68,20 @@ def needs_money(course: PlanIndex) -> bool:
     return course.review_policy.script is None
 
 
-def limits(course: PlanIndex) -> Limits:
-    """Return the limits of a whole review. Its policy limits one conversation; each reviewer and the judge have one."""
-    policy = course.review_policy
+def review_policy_of(course: PlanIndex, task: TaskState) -> ReviewPolicy:
+    """Return the plan's policy, with one more family of reviewers for each model of the ladder before the task's."""
+    own, more = course.review_policy, course.rungs.get(task.id, 1) - 1
+    if more < 1 or own.script is not None or task.id in course.models:
+        return own
+    return own.model_copy(update={"reviewers": min(own.reviewers + more, MOST_REVIEWERS)})
+
+
+def limits(course: PlanIndex, task: TaskState | None = None) -> Limits:
+    """
+    Return the limits of a whole review, of a task or as the plan has it. Its policy limits one conversation; each
+    reviewer and the judge have one.
+    """
+    policy = course.review_policy if task is None else review_policy_of(course, task)
     conversations = policy.reviewers + (policy.reviewers > 1)
     one = policy.limits
     return one.model_copy(
@@ -66,14 +92,18 @@ def limits(course: PlanIndex) -> Limits:
     )
 
 
-def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked]:
+def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked | TreasuryLimited]:
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
     if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
         return []
-    ledger, parked = course.ledger_for(state), []
+    ledger, alone = course.ledger_for(state), course.within(None)
+    parked: list[TaskParked | TreasuryLimited] = []
     for task in state.in_phase("reviewing"):
-        kind = ledger.find_used_up(limits(course), least=_least_to_review(course, state, task))
-        if kind is not None:
+        kind = ledger.find_used_up(limits(course, task), least=_least_to_review(course, state, task))
+        if kind is not None and alone is not course and can_pay_review(alone, state, task):
+            rest = f"; or without its review: {by_hand(state, task)}"
+            parked += ask_for_treasury(course, state, task, told=parked, review=True, rest=rest)
+        elif kind is not None:
             question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
             parked.append(TaskParked(task=task.id, question=question + by_hand(state, task), why="budget"))
     return parked
@@ -96,7 +126,7 @@ def can_pay_review(course: PlanIndex, state: RunState, task: TaskState) -> bool:
     if not needs_money(course):
         return True
     least = _least_to_review(course, state, task)
-    return course.ledger_for(state).find_used_up(limits(course), least=least) is None
+    return course.ledger_for(state).find_used_up(limits(course, task), least=least) is None
 
 
 def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
@@ -140,7 +170,7 @@ def after_review(course: PlanIndex, state: RunState, task: TaskState, review: Re
         case "limits" if _cut_by_budget(course, state, task, review):
             question = (
                 "the part of the run's budget that its review was given was not enough; give the run's new budget, and "
-                f"it is asked again: forgepool resume {state.run} --budget-usd USD; or without: {by_hand(state, task)}"
+                f"it is asked again: forgepool budget {state.run} --usd USD; or without: {by_hand(state, task)}"
             )
             return TaskParked(task=task.id, question=question, why="budget")
         case _:
@@ -174,25 +204,54 @@ def _wanting(course: PlanIndex, state: RunState) -> Iterator[TaskState]:
             yield task
 
 
-def _review(state: RunState, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
-    number = task.review.sent + 1
+def next_batch_call(course: PlanIndex, review: ReviewState, message_id: str, now: float) -> BatchCall | None:
+    """Return the call in a batch lane that the next request is about; None where it is made live."""
+    policy = course.review_policy
+    if review.batch is not None:
+        return review.batch
+    hour = time.localtime(now).tm_hour
+    if policy.lane == "live" or review.live or (policy.when == "night" and _MORNING <= hour < _EVENING):
+        return None
+    return BatchCall(key=message_id, since=now, until=now + policy.deadline)
+
+
+def write_batch_call(state: RunState, own: ReviewState, *, resent: bool) -> BatchCall | None:
+    """Return the call as its request has it, with the batches that are known to be those of other reviews."""
+    if own.batch is None:
+        return None
+    every = (one for one in (state.wave_review.review, *state.reviews()) if one is not own)
+    tickets = (one.batch.ticket for one in every if one.batch is not None)
+    ids = tuple(ticket.id for ticket in tickets if ticket is not None and ticket.id)
+    return own.batch.model_copy(update={"again": own.batch.again or resent, "others": ids})
+
+
+def get_reservation(own: ReviewState) -> Reservation:
+    """Return what is reserved for its last request."""
+    use = own.uses.get(own.sent, Use())
+    return Reservation(usd=use.reserved_usd, tokens=use.reserved_tokens)
+
+
+def _review(course: PlanIndex, state: RunState, task: TaskState, now: float, reserved: Reservation) -> ReviewSent:
+    number, own = task.review.sent + 1, task.review
     message_id = f"{state.run}.{task.id}.{task.made_by}.review-{number}"
+    at_tip = task.base if task.phase == "testing" else state.tip
     return ReviewSent(
         task=task.id,
         number=number,
         message_id=message_id,
         token=token(message_id, now),
-        base=task.base if task.phase == "testing" else state.tip,
+        base=at_tip if own.batch is None else own.base,
         issued_at=now,
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         synthesis=digest_synthesis(task.report, state) if task.report is not None else "",
+        batch=next_batch_call(course, own, message_id, now) if task.report is None else None,
     )
 
 
 def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> bool:
     """Tell whether the run's budget cut it short, and not a limit of the review's own."""
-    own, use = limits(course), task.review.uses.get(task.review.sent)
+    own, use = limits(course, task), task.review.uses.get(task.review.sent)
     if use is None or not course.budget(state).capped or not needs_money(course):
         return False
     timed = review.seconds >= own.wall_s or (own.turns is not None and review.spent.turns >= own.turns)

@@ -1,7 +1,8 @@
 """`forgepool export`: a run as a trace, for OpenTelemetry."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from forgepool.workers.schema.capabilities import missing_extra
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import without_password
+
+if TYPE_CHECKING:
+    from forgepool.orchestrator.interfaces.export.traces import TraceStep
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +44,9 @@ def export(
 
     kept = run_folder.find(Settings(), run)
     state, recorded = kept.replay()
-    spans = list(make_spans(state.run, trace_run(kept.course, state, recorded), state.at))
+    steps = trace_run(kept.course, state, recorded)
+    steps += [call for order in steps if order.kind == "order" for call in _calls_of(kept, order)]
+    spans = list(make_spans(state.run, steps, state.at))
     if not spans:
         raise UserError(f"run {kept.options.run} has no event yet; export it once it has begun")
     if file is not None:
@@ -49,3 +55,17 @@ def export(
         with tell_slow(f"sending the spans to {printable(without_password(otlp))}"):
             send_spans(spans, otlp)
     say(f"run {state.run}: {len(spans)} spans in trace {trace_id_of(state.run)}")
+
+
+def _calls_of(kept: run_folder.KeptRun, order: "TraceStep") -> "Iterator[TraceStep]":
+    """Yield the calls of models and tools of a conversation that Forgepool leads, where this home has it."""
+    from forgepool.orchestrator.interfaces.export.traces import trace_conversation
+    from forgepool.workers.context.transcript.entries import TranscriptWrong, read_transcript
+    from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
+
+    task, attempt = str(order.facts["task"]), str(order.facts["message"]).rpartition(".")[2]
+    try:
+        entries = read_transcript(attempt_logs(kept.folder, task, int(attempt)) / TRANSCRIPT)
+    except (TranscriptWrong, OSError):  # That of another program's agent has another form.
+        return
+    yield from trace_conversation(order, entries)

@@ -8,7 +8,7 @@ they have no name for is called `forgepool.*`.
 from collections.abc import Mapping
 from typing import Literal
 
-StepKind = Literal["run", "task", "attempt", "order", "check", "review", "landing"]
+StepKind = Literal["run", "task", "attempt", "order", "check", "review", "landing", "chat", "tool"]
 StepResult = Literal["success", "failure", "error", "cancellation", "skip"]
 """Values of `cicd.pipeline.result` and `cicd.pipeline.task.run.result`."""
 Fact = Literal[
@@ -26,6 +26,7 @@ Fact = Literal[
     "outcome",
     "together",
     "agent",
+    "tool",
     "model",
     "input_tokens",
     "output_tokens",
@@ -41,6 +42,8 @@ NAMES: Mapping[StepKind, str] = {
     "check": "check",
     "review": "review",
     "landing": "land",
+    "chat": "chat {model}",
+    "tool": "execute_tool {tool}",
 }
 ATTRIBUTES: Mapping[Fact, str] = {
     "plan": "cicd.pipeline.name",
@@ -57,6 +60,7 @@ ATTRIBUTES: Mapping[Fact, str] = {
     "outcome": "forgepool.outcome",
     "together": "forgepool.together",
     "agent": "gen_ai.agent.name",
+    "tool": "gen_ai.tool.name",
     "model": "gen_ai.response.model",
     "input_tokens": "gen_ai.usage.input_tokens",
     "output_tokens": "gen_ai.usage.output_tokens",
@@ -71,11 +75,14 @@ FIXED: Mapping[StepKind, Mapping[str, str]] = {
     "check": {"cicd.pipeline.task.type": "test"},
     "review": {"gen_ai.operation.name": "invoke_agent"},
     "landing": {"cicd.pipeline.task.type": "deploy"},
+    "chat": {"gen_ai.operation.name": "chat"},
+    "tool": {"gen_ai.operation.name": "execute_tool"},
 }
 """Attributes that all spans of a kind have."""
 ERROR_TYPE = "error.type"
 
 _RESULTS: Mapping[str, StepResult] = {
+    "answered": "success",
     "candidate": "success",
     "needs_human": "skip",
     "green": "success",

@@ -1,11 +1,11 @@
 """
 A run as a tree of steps: the run, its tasks, their attempts, and in these the orders, checks, reviews and landings.
 
-It is folded from the journal's events, and knows no tracing library. A check or a landing of several tasks stands below
-each of them. Pure.
+It is folded from the journal's events, and knows no tracing library; what stands below an order comes from its
+transcript. A check or a landing of several tasks stands below each of them. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -15,6 +15,8 @@ from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL
 from forgepool.supervisor.messages.answers import CheckResult, Landing, Review
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Entry, Resumed, TurnSaid
+from forgepool.workers.llm.messages import Usage
 from forgepool.workers.schema.orders import Spent, WorkResult
 from forgepool.worktrees.git.git import without_password
 
@@ -185,7 +187,7 @@ def _words(result: CheckResult) -> str:
     return result.detail or (f"not green: {failed}" if failed else "")
 
 
-def _usage(models: Sequence[str], spent: Spent) -> dict[Fact, FactValue]:
+def _usage(models: Sequence[str], spent: Spent | Usage) -> dict[Fact, FactValue]:
     found: dict[Fact, FactValue] = {
         "model": ", ".join(models),
         "input_tokens": spent.input_tokens,
@@ -193,6 +195,37 @@ def _usage(models: Sequence[str], spent: Spent) -> dict[Fact, FactValue]:
         "cached_tokens": spent.cached_tokens,
     }
     return found if spent.cost_usd is None else {**found, "cost_usd": spent.cost_usd}
+
+
+def trace_conversation(order: TraceStep, entries: Iterable[Entry]) -> Iterator[TraceStep]:
+    """Yield the answers of models and the calls of tools in one order, as its transcript has them."""
+    message, said_in, since, tools = order.facts["message"], "", order.start, dict[str, str]()
+    for number, entry in enumerate(entries):
+        match entry:
+            case ConversationStarted() | Resumed():
+                said_in = entry.order_id
+            case TurnSaid(turn=turn) if turn.model:
+                tools |= {call.id: call.name for call in turn.calls}
+                if said_in == message:
+                    yield _step_below(order, "chat", number, since, entry.at, _usage([turn.model], turn.usage))
+            case Answered(result=result) if result.call_id in tools and said_in == message:
+                step = _step_below(
+                    order, "tool", number, entry.at - entry.seconds, entry.at, {"tool": tools[result.call_id]}
+                )
+                if result.is_error:
+                    step.close(entry.at, "failed", "the tool answered with an error")
+                yield step
+            case _:
+                pass
+        since = entry.at
+
+
+def _step_below(
+    order: TraceStep, kind: StepKind, number: int, start: float, end: float, facts: dict[Fact, FactValue]
+) -> TraceStep:
+    step = TraceStep(kind=kind, key=(kind, *order.key[1:], str(number)), parent=order.key, start=start, facts=facts)
+    step.close(end, "answered")
+    return step
 
 
 def trace_run(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> list[TraceStep]:

@@ -52,6 +52,15 @@ class TaskDiff:
     """The reason why it cannot be shown; empty where it is."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCopy:
+    """The files that a copy of a run has beside its events."""
+
+    options: str
+    plans: dict[str, str]
+    """By file name, the plan it began with and those that a person gave it since."""
+
+
 class ActionBody(JsonBody):
     """A word of the command line, as a page's form has it. `GET` on the same path lists those that can be given now."""
 
@@ -110,6 +119,15 @@ def show_report(desk: WebDesk, request: "Request") -> ProofBundle:
 def list_events(desk: WebDesk, request: "Request") -> Sequence[Recorded]:
     folder = desk.home.folder(request.path_params["run"])
     return list(islice(read(folder, after=_number(request, "after")), MOST_LINES))
+
+
+def copy_plans(desk: WebDesk, request: "Request") -> RunCopy:
+    folder = desk.home.folder(request.path_params["run"])
+    try:
+        plans = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("plan*.json"))}
+        return RunCopy(options=(folder / "options.json").read_text(encoding="utf-8"), plans=plans)
+    except OSError as gone:
+        raise JournalUnreadable(f"{folder.name} cannot be read: {gone.strerror}") from gone
 
 
 def list_actions(desk: WebDesk, request: "Request") -> Sequence[WebAction]:
@@ -176,6 +194,7 @@ ROUTES = (
     ApiRoute("/runs/{run}/money", show_money, MoneyReport, "Show what a run used, by task and by model"),
     ApiRoute("/runs/{run}/report", show_report, ProofBundle, "Return the proof bundle of a run", is_slow=True),
     ApiRoute("/runs/{run}/events", list_events, list[Recorded], "List events of the journal", query=_AFTER),
+    ApiRoute("/runs/{run}/plans", copy_plans, RunCopy, "Return the plans and options of a run, to copy it"),
     ApiRoute("/runs/{run}/actions", list_actions, list[WebAction], "List what a person can do now", query=_TASK),
     ApiRoute(
         "/runs/{run}/tasks/{task}/transcript",

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -15,8 +15,7 @@ from textual.widgets import Input, Static
 
 from forgepool.orchestrator.cli.run.requests import login_name
 from forgepool.orchestrator.interfaces.watch.widgets import plain
-from forgepool.orchestrator.interfaces.web.actions import WebAction, Word, act_on
-from forgepool.orchestrator.reports.home import HomeView
+from forgepool.orchestrator.interfaces.web.actions import WebAction, Word
 from forgepool.worktrees.errors import InfrastructureError, UserError
 
 KEYS: Mapping[Word, str] = {
@@ -25,6 +24,8 @@ KEYS: Mapping[Word, str] = {
     "reject": "x",
     "retry": "r",
     "cancel": "c",
+    "context": "o",
+    "budget": "b",
     "hold": "h",
     "release": "l",
     "reclass": "p",
@@ -32,6 +33,8 @@ KEYS: Mapping[Word, str] = {
     "go": "g",
 }
 
+Act = Callable[[str, Mapping[str, str]], str]
+"""Does what is asked for about a run; returns what follows."""
 TROUBLE = (UserError, InfrastructureError, OSError, sqlite3.Error)
 """Exceptions that are shown as they are: they say what is wrong, and what would be right."""
 
@@ -44,9 +47,9 @@ class ActionDialog(ModalScreen[str]):
         Binding("enter", "go_on", show=False),
     ]
 
-    def __init__(self, home: HomeView, run: str, action: WebAction) -> None:
+    def __init__(self, act: Act, run: str, action: WebAction) -> None:
         super().__init__()
-        self.home, self.run, self.action, self.is_sure = home, run, action, not action.grave
+        self.act, self.run, self.action, self.is_sure = act, run, action, not action.grave
 
     def compose(self) -> ComposeResult:
         action = self.action
@@ -83,7 +86,7 @@ class ActionDialog(ModalScreen[str]):
         action = self.action
         given = {"do": action.do, "task": action.task, "candidate": action.candidate, **fields}
         try:
-            said = await asyncio.to_thread(lambda: act_on(self.home, self.run, given))
+            said = await asyncio.to_thread(self.act, self.run, given)
         except TROUBLE as unable:
             self._say(str(unable))
         else:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines
+from forgepool.orchestrator.decisions.reasons import author_in, author_words, finding_lines, stretch
 from forgepool.orchestrator.interfaces.web import pages
 from forgepool.orchestrator.interfaces.web.actions import WebAction, actions_of
-from forgepool.orchestrator.interfaces.web.diff import change_of, diff_of
-from forgepool.orchestrator.interfaces.words import Tone, attempt_words, moment, state_words, stretch, tone
+from forgepool.orchestrator.interfaces.web.diff import WebDiff, change_of, diff_of
+from forgepool.orchestrator.interfaces.words import Tone, attempt_words, moment, state_words, tone
 from forgepool.orchestrator.reports.attention import AttentionRow, attention
 from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
 from forgepool.orchestrator.reports.home import HomeView, RunLook, RunSummary
@@ -174,9 +174,9 @@ def _entry_rows(look: RunLook, wanted: pages.RowFilter) -> tuple[list[PaneRow], 
     return rows, part.page, part.pages
 
 
-def task_pane(home: HomeView, place: Place, tab: Tab, log: int | None) -> TaskPane:
+def task_pane(home: HomeView, place: Place, tab: Tab, log: int | None, diff: WebDiff | None = None) -> TaskPane:
     """
-    Return one tab of a task or an entry.
+    Return one tab of a task or an entry. A diff that is not given is made here.
 
     Raises:
         NoSuchRun: there is no such run or task.
@@ -193,7 +193,7 @@ def task_pane(home: HomeView, place: Place, tab: Tab, log: int | None) -> TaskPa
     if tab != "diff":
         return pane
     # A diff may take long: the run can be looked at meanwhile.
-    diff = diff_of(home.settings, *change)
+    diff = diff or diff_of(home.settings, *change)
     cut = [("", "(the rest is cut)")] if diff.is_cut else []
     lines = [("", diff.trouble)] if diff.trouble else [*diff.lines, *cut]
     return replace(pane, heading=change[2][:12], lines=lines)

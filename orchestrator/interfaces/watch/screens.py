@@ -26,13 +26,12 @@ from forgepool.orchestrator.interfaces.watch.panes import (
     TaskPane,
     home_pane,
     run_pane,
-    task_pane,
 )
+from forgepool.orchestrator.interfaces.watch.source import OtherHome, OwnHome
 from forgepool.orchestrator.interfaces.watch.widgets import TONES, LongText, RowList, cut_lines, plain
 from forgepool.orchestrator.interfaces.web.actions import WebAction, Word
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, RunMark
-from forgepool.orchestrator.reports.home import HomeView
 
 _LOOK_S, _AGAIN_S, _FRESH_S = 0.2, 2.0, 15.0
 """
@@ -98,7 +97,7 @@ class LiveScreen(Screen[None], Generic[P]):
         """Ask about an action that is offered for what is shown; the candidate is the shown one."""
         for one in self.actions():
             if one.do == do:
-                self.app.push_screen(ActionDialog(self.app.home, self.place.run, one), self.app.tell)
+                self.app.push_screen(ActionDialog(self.app.source.act, self.place.run, one), self.app.tell)
 
     def action_back(self) -> None:
         if len(self.app.screen_stack) > 2:
@@ -239,7 +238,7 @@ class TaskScreen(LiveScreen[TaskPane]):
         yield Static(id="keys", markup=False)
 
     def make(self) -> TaskPane:
-        return task_pane(self.app.home, self.place, self.tab, self.log_number)
+        return self.app.source.show_task(self.place, self.tab, self.log_number)
 
     def mark(self) -> Hashable:
         follows = self.pane.follows if self.pane else None
@@ -309,15 +308,18 @@ class WatchApp(App[BaseException]):
         Binding("ctrl+c", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, home: HomeView, run: str = "") -> None:
+    def __init__(self, source: OwnHome, run: str = "") -> None:
         super().__init__(ansi_color=True)
         self.theme, self.animation_level = "ansi-dark", "none"  # The terminal's own colours, light or dark.
-        self.home, self.run_name, self.everything = home, run, HomeMark(home)
+        self.source, self.home = source, source.home
+        self.run_name, self.everything = run, HomeMark(source.home)
 
     def on_mount(self) -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             # By default they would end it at once, and leave the terminal as it is now.
             asyncio.get_running_loop().add_signal_handler(number, self.exit)
+        if isinstance(self.source, OtherHome):
+            self.source.tell = lambda said: self.call_from_thread(self.tell, said)
         self.push_screen(ListScreen(Place()))
         if self.run_name:
             self.open(Place(run=self.run_name), above=Place())

@@ -15,8 +15,15 @@ from forgepool.orchestrator.cli.queue.control import leave_or_do, refuse_forgott
 from forgepool.orchestrator.cli.run.requests import check_text, deliver
 from forgepool.orchestrator.decisions.queue.intake import apply_request, nothing_to_do, verb
 from forgepool.orchestrator.decisions.queue.submissions import CLASSES
-from forgepool.orchestrator.decisions.requests import grant_request, why_not_approve, why_not_reject
+from forgepool.orchestrator.decisions.requests import (
+    grant_request,
+    may_choose_profile,
+    why_not_approve,
+    why_not_reject,
+)
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.launch.revision import choose_budget
+from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.home import HomeView, RunLook
 from forgepool.orchestrator.reports.queue_board import gate_sentence
@@ -24,9 +31,13 @@ from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import branch_of
 from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.context.profiles.registry import names
 
-Word = Literal["answer", "approve", "reject", "retry", "cancel", "hold", "release", "reclass", "pause", "go"]
+Word = Literal[
+    "answer", "approve", "reject", "retry", "cancel", "context", "budget", "hold", "release", "reclass", "pause", "go"
+]
 WORDS: tuple[Word, ...] = get_args(Word)
+_DEEDS = {"budget": "change the budget of", "context": "change the context profile of"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +75,15 @@ def _on_task(look: RunLook, task: TaskState) -> Iterator[WebAction]:
         yield WebAction(do="answer", label="Answer", command=command, task=task.id, text="Your answer", named=True)
     yield from _judging(look, task)
     yield WebAction(do="retry", label="Retry", command=f"forgepool retry {where}", task=task.id)
+    if may_choose_profile(look.course, look.state, task.id):
+        yield WebAction(
+            do="context",
+            label="Change context profile",
+            command=f"forgepool context use PROFILE {where}",
+            task=task.id,
+            text="Profile",
+            choices=names(),
+        )
     yield WebAction(do="cancel", label="Cancel task", command=f"forgepool cancel {where}", task=task.id, grave=True)
 
 
@@ -105,6 +125,7 @@ def _on_entry(look: RunLook, task: TaskState) -> Iterator[WebAction]:
 
 def _on_whole(look: RunLook) -> Iterator[WebAction]:
     if not look.kept.options.gate:
+        yield from _budgeting(look)
         yield WebAction(do="cancel", label="Cancel run", command=f"forgepool cancel {look.state.run}", grave=True)
         return
     target = shlex.quote(look.state.target)
@@ -117,8 +138,20 @@ def _on_whole(look: RunLook) -> Iterator[WebAction]:
     yield WebAction(do="go", label="Resume", command=f"forgepool queue resume --target {target}")
 
 
+def _budgeting(look: RunLook) -> Iterator[WebAction]:
+    """Offer another budget, of the kind that the run has, where models are at work or have stopped for want of one."""
+    state, cap = look.state, look.course.budget(look.state)
+    parked = any(task.parked_for == "budget" for task in state.in_phase("needs_human"))
+    if look.course.paid and (parked or not state.finished):
+        kind, what = ("tokens", "Tokens") if cap.usd is None and cap.tokens is not None else ("usd", "US dollars")
+        command = f"forgepool budget {state.run} --{kind} N"
+        yield WebAction(do="budget", label="Change budget", command=command, text=f"{what} in all")
+
+
 def _changes(look: RunLook, action: WebAction) -> bool:
     """Tell whether the action would change something now."""
+    if action.do == "budget":
+        return True
     text = action.text and "text"
     if action.do == "reclass":
         task = look.state.tasks[action.task]
@@ -167,7 +200,21 @@ def perform(look: RunLook, given: dict[str, str]) -> tuple[KeptRun, PersonReques
     if action.named and not by:
         raise CannotRun("your name is missing; it is kept with what you decide")
     request = PersonRequest(do=do, task=task or None, text=text, by=printable(by)[:200], candidate=action.candidate)
+    if do == "budget":
+        request = request.model_copy(update={"text": "", "budget": _read_budget(look, action, text)})
     return replace(look.kept, course=look.course), request
+
+
+def _read_budget(look: RunLook, action: WebAction, text: str) -> Budget:
+    """Raises CannotRun."""
+    try:
+        amount = float(text.replace(",", ""))
+    except ValueError:
+        amount = 0.0
+    if not 0 < amount < 1e15:
+        raise CannotRun(f"'{text[:40]}' is no budget; give a number above 0, such as 20")
+    usd, tokens = (None, int(amount)) if "--tokens" in action.command else (amount, None)
+    return choose_budget(replace(look.kept, course=look.course), look.state, usd, tokens)
 
 
 def leave_word(kept: KeptRun, request: PersonRequest, look: RunLook) -> str:
@@ -184,7 +231,7 @@ def leave_word(kept: KeptRun, request: PersonRequest, look: RunLook) -> str:
         return "; ".join(gate_sentence(change, look.state) or "" for change in changes)
     done = deliver(kept, request)
     if done is None:
-        return f"The run is asked to {request.do} {about}; it does so at its next turn."
+        return f"The run is asked to {_DEEDS.get(request.do, request.do)} {about}; it does so at its next turn."
     state, events = done
     if not events:
         raise CannotRun(f"there is nothing to {request.do} about {about} any more")

@@ -98,7 +98,7 @@ def run_page(desk: WebDesk, request: "Request") -> Rendered:
     def make(look: RunLook) -> Rendered:
         if look.kept.options.gate:
             return Rendered(template="queue.html", content=pages.queue_page(look, wanted))
-        drawn = {"timeline": timeline(look.state, look.alive.now), "locks": parts.locks_of(look)}
+        drawn = {"timeline": timeline(look.state, look.began, look.alive.now), "locks": parts.locks_of(look)}
         return Rendered(template="run.html", content=pages.run_page(look, wanted) | drawn)
 
     return desk.home.view(request.path_params["run"]).look(make)

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from forgepool.orchestrator.cli.run.requests import login_name
+from forgepool.orchestrator.decisions.reasons import stretch
 from forgepool.orchestrator.interfaces import words
 from forgepool.orchestrator.interfaces.web.access import Visitor, WebAccess
 from forgepool.orchestrator.interfaces.web.stream import HomeMark, Pulse
@@ -123,7 +124,7 @@ class WebDesk:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        made.filters.update(moment=words.moment, stretch=words.stretch, state_words=words.state_words, tone=words.tone)
+        made.filters.update(moment=words.moment, stretch=stretch, state_words=words.state_words, tone=words.tone)
         made.filters.update(attempt_words=words.attempt_words)
         made.filters.update(bill=bill_words, budget_lines=lambda ledger: list(budget_words(ledger)))
         made.globals.update(icons=words.TONES, person=login_name(), static=_fingerprint())

@@ -4,7 +4,7 @@ Diffs for pages. A diff is made when a person asks for it, once: what lies betwe
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -63,7 +63,7 @@ def _made(cache: Path, helper: str | None, hub: str, base: str, commit: str, ref
     found = _read_beginning(mirror.git, "diff", *options, f"{base}...{commit}", "--")
     lines = os.fsdecode(found[:_MOST_BYTES].removesuffix(b"\n")).split("\n")
     return WebDiff(
-        lines=tuple(_kinds(lines[:_MOST_LINES])), is_cut=len(found) > _MOST_BYTES or len(lines) > _MOST_LINES
+        lines=tuple(mark_lines(lines[:_MOST_LINES])), is_cut=len(found) > _MOST_BYTES or len(lines) > _MOST_LINES
     )
 
 
@@ -98,7 +98,7 @@ def _read_beginning(git: Git, *argv: str) -> bytes:
     return found
 
 
-def _kinds(lines: list[str]) -> Iterator[tuple[str, str]]:
+def mark_lines(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each line with its kind; the lines before a hunk name files."""
     in_hunk = False
     for line in lines:

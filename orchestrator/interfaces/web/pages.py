@@ -15,7 +15,7 @@ from forgepool.orchestrator.interfaces.words import Tone, phase_words, state_wor
 from forgepool.orchestrator.journal.events import CheckAnswered, OrderAnswered
 from forgepool.orchestrator.journal.store import Recorded, read
 from forgepool.orchestrator.reports.attention import attention
-from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words
+from forgepool.orchestrator.reports.costs import bill, bill_words, budget_words, describe_forecast
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.home import RunLook
 from forgepool.orchestrator.reports.leftovers import TaskLog, task_logs
@@ -121,6 +121,7 @@ def run_page(look: RunLook, wanted: RowFilter) -> dict[str, object]:
         "actions": actions_of(look, None) if look.alive.live else [],
         "budget": list(budget_words(look.course.ledger(state))),
         "bill": bill_words(bill(state.uses())),
+        "forecast": describe_forecast(state.forecast) if state.forecast is not None else "",
         "suspended": {name: one.why for name, one in state.hosts.items() if one.until},
     }
 

@@ -15,8 +15,8 @@ from forgepool.orchestrator.interfaces.web.text import cut_name
 from forgepool.orchestrator.interfaces.words import Tone, clean, state_words, tone
 from forgepool.orchestrator.journal.store import JournalUnreadable
 from forgepool.orchestrator.reports.costs import MoneyRow, RunBill, add_bills
-from forgepool.orchestrator.reports.event_text import clock
 from forgepool.orchestrator.reports.home import HomeView, RunLook, RunSummary
+from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.task import IN_FLIGHT, TERMINAL
 from forgepool.workers.queue import broker as wire

@@ -5,7 +5,8 @@ from math import floor, log10
 
 from markupsafe import Markup
 
-from forgepool.orchestrator.interfaces.words import clean, state_words, stretch, tone
+from forgepool.orchestrator.decisions.reasons import stretch
+from forgepool.orchestrator.interfaces.words import clean, state_words, tone
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
 
@@ -20,22 +21,34 @@ def finalize(value: object) -> object:
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
 
 
-def timeline(state: RunState, now: float) -> Markup:
-    """Return one bar for each task that was begun, from its first start to its end; empty where none was."""
+def timeline(state: RunState, began: float, now: float) -> Markup:
+    """
+    Return a row for each task that was begun, with a bar for each attempt, and for those that the forecast begins next.
+
+    A bar is full while the attempt's agent works, and pale while its work waits for the gate, or is judged there. Below
+    it, a line is the forecast. Empty where there is nothing to show.
+    """
+    spans = state.forecast.spans if state.forecast is not None else {}
+    promised = {task: (began + begins, began + ends) for task, (begins, ends) in spans.items() if task in state.tasks}
     begun = sorted((task for task in state.tasks.values() if task.first_started), key=lambda task: task.first_started)
-    if not begun:
+    ahead = sorted((one for one in promised if not state.tasks[one].first_started), key=lambda one: promised[one])
+    shown = [*begun[-_MOST_BARS:], *(state.tasks[one] for one in ahead)][:_MOST_BARS]
+    if not shown:
         return Markup("")
-    shown = begun[-_MOST_BARS:]
-    first = shown[0].first_started
-    last = max(task.ended or now for task in shown)
+    edges = [edge for task in shown for edge in promised.get(task.id, ())]
+    first = min(edges[0::2] + [task.first_started for task in shown if task.first_started])
+    last = max(edges[1::2] + [task.ended or now for task in shown if task.first_started])
     whole = max(last - first, 1.0)
     height = _AXIS + len(shown) * _ROW + 4
     title = f"From each task's first start to its end: {len(shown)} of {len(state.tasks)} tasks, over {stretch(whole)}"
-    body = Markup("").join((*_axis(whole, height), *_bars(shown, first, whole, now)))
+    rows = (_bars(task, promised.get(task.id), first, whole, now) for task in shown)
+    drawn = (
+        Markup('<g transform="translate(0 {})">{}</g>').format(_AXIS + at * _ROW, row) for at, row in enumerate(rows)
+    )
     return Markup(
         '<svg class="timeline" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMinYMin meet">'
         "{}</svg>"
-    ).format(_WIDTH, height, title, body)
+    ).format(_WIDTH, height, title, Markup("").join((*_axis(whole, height), *drawn)))
 
 
 def _x(seconds: float, whole: float) -> float:
@@ -51,17 +64,34 @@ def _axis(whole: float, height: int) -> Iterator[Markup]:
         yield Markup('<text class="tick" x="{}" y="11">{}</text>').format(x + 2, words)
 
 
-def _bars(shown: list[TaskState], first: float, whole: float, now: float) -> Iterator[Markup]:
-    for at, task in enumerate(shown):
-        begins, ends = task.first_started - first, (task.ended or now) - first
-        y, x = _AXIS + at * _ROW, _x(begins, whole)
-        wide = max(3.0, round(_x(ends, whole) - x, 1))
-        name = clean(task.id)
-        said = f"{name}: {state_words(task.phase)}, {stretch(max(0.0, ends - begins))}"
-        yield Markup(
-            '<g><title>{}</title><text class="name" x="{}" y="{}">{}</text>'
-            '<rect class="bar {}" x="{}" y="{}" width="{}" height="12" rx="2"/></g>'
-        ).format(said, _LEFT - 8, y + 11, cut_name(name), tone(task.phase), x, y + 1, wide)
+def _bars(task: TaskState, promised: tuple[float, float] | None, first: float, whole: float, now: float) -> Markup:
+    """Return the row of one task: its name, its attempts, and its forecast."""
+    name, parts = clean(task.id), []
+    works = task.work_spans or ([(task.first_started, task.first_started)] if task.first_started else [])
+    ends = [*(begins for begins, _ in works[1:]), task.ended or now]
+    for number, ((begins, worked), end) in enumerate(zip(works, ends, strict=False), start=1):
+        look = tone(task.phase) if number == len(works) else "off"
+        worked = worked or end
+        said = f"{name}, order {number}: {stretch(worked - begins)} at work, {stretch(end - worked)} after that"
+        parts += [
+            _bar(f"bar {look}", begins, worked, first, whole, said),
+            _bar(f"bar after {look}", worked, end, first, whole, said) if end > worked else Markup(""),
+        ]
+    if promised is not None:
+        said = f"{name}: forecast to take {stretch(promised[1] - promised[0])}, from start to landing"
+        parts.append(_bar("promised", *promised, first, whole, said))
+    text = Markup('<text class="name" x="{}" y="11">{}</text>').format(_LEFT - 8, cut_name(name))
+    said = f"{name}: {state_words(task.phase)}"
+    return Markup("<g><title>{}</title>{}{}</g>").format(said, text, Markup("").join(parts))
+
+
+def _bar(look: str, begins: float, ends: float, first: float, whole: float, said: str) -> Markup:
+    x = _x(begins - first, whole)
+    wide = max(2.0, round(_x(ends - first, whole) - x, 1))
+    y, high = (14, 3) if look == "promised" else (1, 11)
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="1.5"><title>{}</title></rect>').format(
+        look, x, y, wide, high, said
+    )
 
 
 def cut_name(name: str) -> str:

@@ -4,11 +4,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.reasons import author_of
 from forgepool.orchestrator.journal.events import OrderAnswered
 from forgepool.orchestrator.run.hub import CannotRun, Hub, reopen_hub
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import KeptStanding, list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
 from forgepool.supervisor.messages.requests import Author

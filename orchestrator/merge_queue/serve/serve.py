@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
+from forgepool.orchestrator.decisions.orders.treasury import TreasurySource
 from forgepool.orchestrator.decisions.plan_index import PeoplesReview, gate_course, gate_plan
 from forgepool.orchestrator.decisions.queue.submissions import earlier_name
 from forgepool.orchestrator.journal.events import GateRuled, RunResumed, RunStarted
@@ -19,6 +20,7 @@ from forgepool.orchestrator.merge_queue.serve.multi import Leave, SharedSlots, k
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub
 from forgepool.orchestrator.run.loop import WAIT_S
+from forgepool.orchestrator.run.neighbours.treasury import hold_treasury, open_desk
 from forgepool.orchestrator.run.run_folder import KeptRun, RunOptions
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
@@ -147,13 +149,14 @@ def serve(
         check_hub_writable(post.hub.mirror, name)
         post.hub.mirror.ensure(post.hub.heads[post.target])
     with ExitStack() as held:
+        limits = held.enter_context(hold_treasury(settings, alone=settings.broker_url is None))
         journals = [_journal(held, settings, name) for name in names]
         kept = [_keep_folder(settings, name, post) for name, post in zip(names, stands, strict=True)]
         begun = [_begin_queue(*one, level, listener) for one in zip(kept, stands, journals, strict=True)]
         logs = kept[0].folder / "logs"
         slots = {"workers": 0, "reviews": 1, "trials": stands[0].trials}
         broker, parts = held.enter_context(transport(settings, logs, seed=seed, **slots))
-        loops = _loops(begun, broker, parts, settings, wishes, listener)
+        loops = _loops(begun, broker, parts, settings, wishes, listener, limits)
         mirror = mirror_aside(stands[0].hub.mirror, parts.aside if parts is not None else ChildProcesses())
         for serves in beside:
             held.enter_context(serves(kept[0], mirror))
@@ -180,6 +183,7 @@ def _loops(
     settings: Settings,
     wishes: Wishes,
     listener: Listener,
+    limits: TreasurySource | None,
 ) -> list[GateLoop]:
     places = SharedSlots(states={queue.state.run: queue.state for queue in begun}) if len(begun) > 1 else None
     return [
@@ -193,6 +197,9 @@ def _loops(
             parts=part,
             wishes=wishes,
             listener=listener,
+            treasury=open_desk(
+                settings, limits, one.kept.options, connect(broker), alone=parts is not None and not places
+            ),
             wait_s=WAIT_S / len(begun),
             places=places,
             notices=Notices(host=settings.host, trials=one.post.trials),
@@ -232,6 +239,7 @@ def _keep_folder(settings: Settings, name: str, post: QueuePost) -> KeptRun:
         target=post.target,
         workers=0,
         trials=post.trials,
+        person=settings.person,
         plan_file="",
         plan_file_digest="",
         gate=True,

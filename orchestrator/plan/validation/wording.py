@@ -109,7 +109,7 @@ def find_unknown_agents(case: Case) -> Iterator[Fault]:
         agent, skills, models = task.agent, case.facts.skills, case.facts.models
         phases = case.facts.phases.get(task.id, ())
         named = [(name, "skill", skills) for name in (agent.skill, *(phase.skill for phase in phases))]
-        by_phase = (agent.model, *agent.models.values(), *(phase.model for phase in phases))
+        by_phase = (agent.model, *agent.models.values(), *(phase.model for phase in phases), *task.ladder)
         named += [(name, "model", models) for name in by_phase]
         for name, noun, known in dict.fromkeys(named):
             if name is not None and known is not None and name not in known:

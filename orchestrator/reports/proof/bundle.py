@@ -208,6 +208,8 @@ class ProofBundle(Message):
     synthesis: tuple[str, ...] = Field(default=(), exclude_if=lambda lines: not lines)
     """The lines of the lead's synthesis, proven by the journal. Left out without, so that older digests stay."""
     synthesis_review: SynthesisReview | None = Field(default=None, exclude_if=lambda review: review is None)
+    forecast: tuple[str, ...] = Field(default=(), exclude_if=lambda lines: not lines)
+    """The forecast as it began, beside the time and money that it took."""
     wanted: tuple[WantedWord, ...] = ()
     plan_checks: tuple[CheckDefinition, ...] = ()
     checks_waived: bool = False

@@ -8,12 +8,13 @@ from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
     flaky_words,
+    survey_words,
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.reports.attention import Liveness, attention
-from forgepool.orchestrator.reports.costs import budget_words, find_landing_attempts
+from forgepool.orchestrator.reports.costs import budget_words, compare_forecast, find_landing_attempts
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.proof.bundle import (
     BillItem,
@@ -31,7 +32,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import standing, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -73,6 +74,7 @@ def collect(
         verdict=tell_verdict(kept.course, state),
         synthesis=tuple(synthesis_lines(kept.course, state)),
         synthesis_review=view_review(kept.course, state),
+        forecast=tuple(compare_forecast(state, recorded[-1].at - recorded[0].at)) if recorded else (),
         wanted=tuple(
             WantedWord(about=one.about, why=one.sentence, command=one.command)
             for one in attention(kept.course, state, Liveness(live=live, now=state.at))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.reports.costs import usd_words
 from forgepool.orchestrator.reports.proof.bundle import BillItem, LandedEntry, LandingProof, ProofBundle, TaskOutcome
 from forgepool.orchestrator.reports.proof.markup import STYLE, Child, Markup, tag
@@ -48,7 +48,7 @@ def _header(bundle: ProofBundle) -> Markup:
         "run": bundle.run,
         "target": f"{bundle.target}, {bundle.base[:12]} to {bundle.tip[:12]}",
         "repository": bundle.hub,
-        "time": f"{_clock(bundle.began)} to {_clock(bundle.ended)}, {_seconds(took)}",
+        "time": f"{_clock(bundle.began)} to {_clock(bundle.ended)}, {stretch(took)}",
     }
     mark = tag("span", "landed" if good else bundle.outcome, class_=f"mark {'good' if good else 'bad'}")
     return tag("header", tag("p", mark, f" {bundle.plan}", class_="plan"), tag("h1", bundle.verdict), _facts(facts))
@@ -217,8 +217,10 @@ def _unlanded(task: TaskOutcome) -> Child:
 
 def _expected(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
     known = [task for task in bundle.tasks if task.expected_s is not None and task.seconds is not None]
-    rows = [(task.id, _seconds(task.expected_s or 0.0), _seconds(task.seconds or 0.0)) for task in known]
-    return "Expected and taken", [_table(("task", "the plan expected", "first start to end"), rows)] if rows else []
+    rows = [(task.id, stretch(task.expected_s or 0.0), stretch(task.seconds or 0.0)) for task in known]
+    lines = [tag("ul", (tag("li", line) for line in bundle.forecast))] if bundle.forecast else []
+    tables = [_table(("task", "the plan expected", "first start to end"), rows)] if rows else []
+    return "Expected and taken", [*lines, *tables]
 
 
 def _target(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
@@ -278,10 +280,3 @@ def _usd(amount: float) -> str:
 
 def _clock(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(at)) if at else "unknown"
-
-
-def _seconds(seconds: float) -> str:
-    whole = int(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole // 60 % 60} min"
-    return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{seconds:.1f} s"

@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Literal
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, give_up_use, settle_use
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.train_steps import settle_phases
-from forgepool.orchestrator.state.task import IN_FLIGHT, Ask, IllegalStep, Outstanding, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, IllegalStep, TaskState
 from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import ReasonPack
 
@@ -23,7 +25,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.intended = ()
     state.elsewhere.pop(task.id, None)
     task.attempt, task.base, task.result = event.attempt, event.base, None
-    task.resumes, task.interrupted, task.interrupted_base = event.resumes, None, ""
+    task.resumes, task.mends, task.interrupted, task.interrupted_base = event.resumes, event.mends, None, ""
     task.sent_to, task.context_share = event.host, 0.0
     if event.resumes is None:
         task.interrupted_paths = ()
@@ -35,13 +37,13 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.review.forget_candidate()
     task.kept = task.reviewed = False
     task.first_started = task.first_started or at
-    task.overtaken = 0
-    task.limit_until = 0.0
+    task.overtaken, task.limit_until = 0, 0.0
     use = Use(
         reserved_usd=event.reserved_usd,
         reserved_tokens=event.reserved_tokens,
         resumes=event.resumes,
         carried=find_carried_use(task.uses, event.resumes),
+        sent_at=event.issued_at,
     )
     task.uses = task.uses | {event.attempt: use}
     task.message = Outstanding(
@@ -183,10 +185,10 @@ def _together(*some: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for paths in some for path in paths))
 
 
-def return_task(task: TaskState, event: e.TaskReturned, at: float) -> None:
+def return_task(state: RunState, task: TaskState, event: e.TaskReturned, at: float) -> None:
     """The hub was asked before: what was in doubt has not landed."""
     task.intended = ()
-    charge(task, event.reason)
+    charge(state, task, event.reason)
     if event.free:
         task.charged, task.moved = task.charged - 1, task.moved + 1
     task.enter("pending", at)
@@ -199,16 +201,17 @@ def pass_on(task: TaskState, event: e.TaskPassedOn, at: float) -> None:
     task.enter("pending", at)
 
 
-def fail_task(task: TaskState, event: e.TaskFailed, at: float) -> None:
+def fail_task(state: RunState, task: TaskState, event: e.TaskFailed, at: float) -> None:
     task.intended = ()
-    charge(task, event.reason)
+    charge(state, task, event.reason)
     task.enter("failed", at)
 
 
-def charge(task: TaskState, reason: ReasonPack) -> None:
-    """The next attempt, if there is one, begins afresh: it is to do better, not to go on."""
+def charge(state: RunState, task: TaskState, reason: ReasonPack) -> None:
+    """The next attempt, if there is one, begins a conversation afresh: it is to do better, not to go on."""
     task.charged += 1
     task.reasons = (*task.reasons, reason)
+    task.begins, task.judged_on = "", state.tip
     task.interrupted, task.interrupted_base = None, ""
     task.detail = reason.summary
 
@@ -263,7 +266,7 @@ def _give_up_use(task: TaskState, seen: SeenUse | None) -> None:
 def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:
     task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
-        task.charged, task.moved, task.over, task.commit = 0, 0, task.attempt, ""
+        task.charged, task.moved, task.over, task.commit, task.begins = 0, 0, task.attempt, "", event.begins
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
         task.review.forget_candidate()
     task.replies = (*task.replies, *event.notes)
@@ -291,9 +294,9 @@ def begin_afresh(task: TaskState, at: float) -> None:
     task.message, task.result, task.verdict, task.certificates = None, None, None, ()
     task.charged, task.moved, task.over = 0, 0, task.attempt
     task.interrupted, task.interrupted_base, task.interrupted_paths = None, "", ()
-    task.wanted, task.reasons, task.replies = (), (), ()
+    task.wanted, task.reasons, task.replies, task.begins = (), (), (), ""
     task.kept = task.reviewed = False
-    task.commit, task.detail, task.queued_at, task.first_started = "", "", 0, 0.0
+    task.commit, task.detail, task.queued_at, task.first_started, task.work_spans = "", "", 0, 0.0, ()
     task.review.forget_candidate()
     reopen(task, at)
 
@@ -320,12 +323,11 @@ def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     review = task.review
     if review.message is not None or event.number != review.sent + 1:
         raise IllegalStep(f"review {event.number} of '{task.id}' does not follow {review.sent}")
-    review.sent, review.base, review.holder = event.number, event.base, ""
+    review.base = event.base
     if task.phase == "reported":
         state.lead.reviewed, state.lead.reviewed_text = task.id, event.synthesis
-    review.limit_until = 0.0
-    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens)
-    review.uses = review.uses | {event.number: use}
+    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
+    review.open_use(event.number, use, event.batch)
     review.message = Outstanding(
         message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at
     )
@@ -353,7 +355,7 @@ def answer_review(task: TaskState, event: e.ReviewAnswered, at: float) -> None:
 def lose_review(task: TaskState, event: e.MessageLost, at: float) -> None:
     """Asked for again, at once the first time; what it may have used stays counted."""
     first = task.review.troubles == 0
-    task.review.let_go()
+    task.review.lose()
     task.review.fall_into_trouble(event.why, at)
     if first:
         task.review.not_before = at
@@ -380,13 +382,12 @@ def _take_back(task: TaskState, at: float) -> None:
     reopen(task, at)
 
 
-def reject_task(task: TaskState, event: e.TaskRejected, at: float) -> None:
+def reject_task(state: RunState, task: TaskState, event: e.TaskRejected, at: float) -> None:
     if not task.candidate or event.reason.attempt != task.made_by:
         raise IllegalStep(f"'{task.id}' has no candidate of attempt {event.reason.attempt} that could be rejected")
-    task.message, task.kept = None, False
-    task.review.person = None
+    task.message, task.kept, task.review.person = None, False, None
     reopen(task, at)
-    charge(task, event.reason)
+    charge(state, task, event.reason)
     task.enter("pending" if event.again else "failed", at)
 
 

@@ -247,21 +247,23 @@ def test_a_raised_budget_reopens_what_had_stopped_for_it(home: Home) -> None:
 
 
 def test_a_budget_that_is_none_or_spent_already_is_refused(home: Home) -> None:
-    assert "--budget-usd is less than the 1.95 USD that run r-1 has spent" in home.refused(
-        "resume", RUN, "--budget-usd", "1"
-    )
+    for argv in (("resume", RUN, "--budget-usd", "1"), ("budget", RUN, "--usd", "1")):
+        assert "a budget of 1.00 USD is less than the 1.95 USD that run r-1 has spent" in home.refused(*argv)
+    assert f"no budget is given; name one, such as: forgepool budget {RUN} --usd 20" in home.refused("budget", RUN)
     for none in ("0", "inf"):
         assert f"--budget-usd {none} is not a budget" in home.refused("resume", RUN, "--budget-usd", none)
     assert "invalid value for '--budget-usd'" in home.refused("resume", RUN, "--budget-usd", "nan")
 
 
-def test_the_budget_of_a_run_under_way_is_not_changed_and_what_to_type_is_said(home: Home) -> None:
+def test_a_run_under_way_is_asked_to_take_another_budget(home: Home) -> None:
     journal = Journal(home.kept.folder)
     try:
-        said = home.refused("resume", RUN, "--budget-usd", "20", "--budget-tokens", "900")
+        said = home.refused("resume", RUN, "--budget-usd", "20", "--budget-tokens", "90000")
+        asked = home.forgepool("budget", RUN, "--usd", "20", "--tokens", "90000")
     finally:
         journal.close()
-    assert f"stop it with Ctrl-C first, then: forgepool resume {RUN} --budget-usd 20 --budget-tokens 900" in said
+    assert f"is under way; to change its budget: forgepool budget {RUN} --usd 20 --tokens 90000" in said
+    assert asked.stdout.startswith(f"asked run {RUN} to go on with a budget of 20.00 USD and 90,000 tokens"), asked
     assert home.phases()["d"] == "needs_human"
 
 

@@ -34,10 +34,13 @@ def test_write_puts_the_proposal_into_the_work_tree_and_commits_nothing(person: 
     printed = person.forgepool("init").out
     said = person.forgepool("init", "--write", cwd=person.folder / "tests" / "deeper")
     assert (said.status, said.out) == (0, "")
-    assert (person.folder / "forgepool.yaml").read_text() == printed
-    assert "2 checks; read and correct it, try it, then commit it" in said.err
+    line, _, rest = (person.folder / "forgepool.yaml").read_text().partition("\n")
+    assert line == "# yaml-language-server: $schema=.forgepool/forgepool.schema.json" and rest == printed
+    schema = json.loads((person.folder / ".forgepool" / "forgepool.schema.json").read_text())
+    assert schema["title"] == "Forgepool: forgepool"
+    assert "2 checks, and .forgepool/forgepool.schema.json, by which editors check it; read and" in said.err
     assert person.git("rev-parse", "HEAD") == head
-    assert person.git("status", "--porcelain") == "?? forgepool.yaml"
+    assert person.git("status", "--porcelain") == "?? .forgepool/\n?? forgepool.yaml"
 
 
 @pytest.mark.parametrize("there", ["a file", "a link", "a link to nothing"])

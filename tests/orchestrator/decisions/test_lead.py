@@ -9,7 +9,8 @@ from plans import answered, begun, course, follow, result, sent, task
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.results import bring_headers
-from forgepool.orchestrator.decisions.plan_index import PlanIndex, keep_apart
+from forgepool.orchestrator.decisions.orders.kept_parts import keep_apart
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest

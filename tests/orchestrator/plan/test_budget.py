@@ -157,8 +157,7 @@ def test_a_budget_that_is_used_parks_what_needs_it_with_the_command_that_raises_
     (parked,) = [event for event in events if isinstance(event, TaskParked)]
     assert (parked.task, parked.why) == ("b", "budget")
     assert parked.question == (
-        "the run's budget is used: 0.96 of 1.00 USD are spent or reserved; "
-        "raise it: forgepool resume r-1 --budget-usd USD"
+        "the run's budget is used: 0.96 of 1.00 USD are spent or reserved; raise it: forgepool budget r-1 --usd USD"
     )
     assert state.tasks["c"].phase == "pending", "a command goes on"
     follow(state, *with_budget(of, state, Budget(usd=5.0)))
@@ -273,7 +272,7 @@ def test_an_attempt_that_the_budget_cut_short_waits_for_more_and_goes_on_uncharg
     assert waits == BudgetAwaited(task="a", attempt=1) and state.tasks["a"].charged == 0
     left = of.ledger(state).left_usd
     assert bool(parked) == (left == 0.0), "a person is asked only where nothing is left"
-    assert all(event.why == "budget" and "--budget-usd USD" in event.question for event in parked)
+    assert all(event.why == "budget" and "--usd USD" in event.question for event in parked)
     follow(state, *with_budget(of, state, Budget(usd=20.0)))
     (again,) = started(of, state)
     (told,) = orders_of(of, state, [again])

@@ -73,6 +73,36 @@ def test_limits_that_are_not_written_are_the_reviewers_own() -> None:
     assert policy.limits.idle_s == 600.0 and policy.limits.wall_s == 1800.0 != Limits().wall_s
 
 
+def test_reviews_in_one_call_may_go_by_the_batch_lane() -> None:
+    found = plan("review: {context_mode: injected, lane: batch, when: night, deadline: 2h}\n" + TASKS)
+    policy = PlanIndex(found, {}).review_policy
+    assert (policy.context_mode, policy.lane, policy.when, policy.deadline) == ("injected", "batch", "night", 7200.0)
+    assert read_expanded(dump_plan(found)) == found
+    silent = PlanIndex(plan("review: {by: [x]}\n" + TASKS), {}).review_policy
+    assert (silent.lane, silent.deadline) == ("live", 3600.0)
+    older = {"context_mode", "lane", "when", "deadline"}
+    assert not older & silent.model_dump().keys(), "an older worker could not read it"
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("lane: batch", "a reviewer with tools; write 'context_mode: injected'"),
+        ("lane: batch, context_mode: injected, reviewers: 2", "takes one reviewer, and there are 2"),
+        ("lane: batch, context_mode: injected, scripted: r.yaml", "a script answers at once; leave it out"),
+        ("context_mode: injected, rounds: 2", "one that is 'injected' is asked once; leave them out"),
+        ("when: night", "'when' is about batches; write 'lane: batch' beside it"),
+        ("context_mode: injected, deadline: 1h", "'deadline' is about batches; write 'lane: batch' beside it"),
+        ("lane: batch, context_mode: injected, deadline: 0", "deadline"),
+        ("lane: bulk", "lane"),
+    ],
+)
+def test_a_lane_that_fits_no_such_review_is_refused_in_one_sentence(written: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "r.yaml").write_text("turns: []\n")
+    wrong = refused(f"review: {{{written}}}\n{TASKS}", tmp_path)
+    assert said in wrong and "plan.yaml:4" in wrong and wrong.count("\n") == 0, wrong
+
+
 def test_a_plan_that_was_kept_before_there_were_reviews_is_read() -> None:
     old = '{"name": "p", "checks": "none", "tasks": [{"id": "one", "agent": {"kind": "command", "run": "true"}}]}'
     assert read_expanded(old).review is None

@@ -71,7 +71,7 @@ def failed(kind: ReasonKind) -> list[Event]:
     [
         (parked("question", "tabs?"), ("question", "a", f"forgepool answer {RUN} a TEXT")),
         (parked("trouble"), ("trouble", "a", f"forgepool retry {RUN} a")),
-        (parked("budget"), ("budget", "", f"forgepool resume {RUN} --budget-usd USD")),
+        (parked("budget"), ("budget", "", f"forgepool budget {RUN} --usd USD")),
         (failed("check_failed"), ("failed", "a", f"forgepool retry {RUN} a")),
         (failed("conflict"), ("conflict", "a", f"forgepool retry {RUN} a")),
         ([HostsLacking(tasks={"a": ("a gpu",)})], ("no host", "", "forgepool worker --broker URL")),

@@ -24,7 +24,8 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.document import TaskNeed
-from forgepool.orchestrator.reports.event_text import clock, sentence
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState

@@ -9,7 +9,12 @@ from plans import answered, begun, course, sent, task
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.journal.events import PathsAsked, PathsGranted
 from forgepool.orchestrator.plan.overlap import Globs
-from forgepool.orchestrator.run.other_runs import describe_run, find_paths_elsewhere, name_hub, share_of_slots
+from forgepool.orchestrator.run.neighbours.other_runs import (
+    describe_run,
+    find_paths_elsewhere,
+    name_hub,
+    share_of_slots,
+)
 from forgepool.workers.queue.run_presence import RunPresence
 
 

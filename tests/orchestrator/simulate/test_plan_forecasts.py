@@ -1,9 +1,11 @@
 """A forecast follows from its inputs, and says where they come from."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from kit import Machine, command, make_repository, write_plan
 from plans import check_sent, course, result, review, review_sent, sent, task, verdict
 from virtual import terms
 
@@ -149,3 +151,28 @@ def test_a_budget_lets_no_more_pass_than_it_caps() -> None:
     assert forecast(plan, rich, seeds=1).all_landed == 1
     found = forecast(plan, poor, seeds=1)
     assert not found.all_landed and found.known_usd.median <= 2.0 and found.most_usd == 2.0
+
+
+def test_a_run_keeps_its_forecast_and_is_compared_with_it(tmp_path: Path, redis_program: str) -> None:
+    """A first run has nothing to go by. The next one is forecast from it, without the tasks that are done."""
+    hub = make_repository(tmp_path / "hub", {"README.md": "hello\n"})
+    machine = Machine(folder=tmp_path / "m", name="host-1")
+    machine.folder.mkdir()
+    tasks = [{"id": one, "files": [f"{one}.txt"], "agent": command(f"date > {one}.txt")} for one in "ab"]
+    plan = {"name": "p", "target": "t", "checks": [{"name": "readme", "run": "test -f README.md"}], "tasks": tasks}
+    written = write_plan(machine.folder, plan)
+    found = []
+    for more in ([], ["--again"], []):
+        ran = machine.run("run", written, "--repo", hub.path, *more)
+        assert ran.status == 0, ran
+        run = max(machine.runs(), key=lambda one: (machine.home / "runs" / one).stat().st_mtime)
+        found += [[one.event for one in machine.journal(run) if one.event.kind == "run.forecast"]]
+        if more:
+            compared = machine.run("report", run).out.partition("## Forecast")[2].splitlines()
+            assert re.fullmatch(r"- time: .* s \(.* s to .* s\) was forecast, .* s was taken", compared[2]), compared
+            assert machine.run("report", run, "--json").answer["forecast"] == [compared[2].removeprefix("- ")]
+            assert "forecast from 1 earlier run: " in machine.run("events", run).out
+    first, (forecast_of_second,), third = found
+    assert not first and not third, "nothing was left to be done in the third"
+    assert list(forecast_of_second.spans) == ["a", "b"] and len(forecast_of_second.runs) == 1
+    assert 0 < forecast_of_second.seconds[0] <= forecast_of_second.seconds[1] <= forecast_of_second.seconds[2]

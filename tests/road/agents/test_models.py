@@ -197,3 +197,76 @@ def test_a_killed_worker_costs_one_turn_and_no_work(
     proof = machine.run("verify", machine.home / "runs" / machine.the_run() / "report.json", "--repo", repository.path)
     assert proof.status == 0, proof.out + proof.err
     nothing_left(ground, machine)
+
+
+def _climbing(ground: Path) -> Path:
+    """Write the plan of one task, whose first model writes what the target's check rejects."""
+    task = {"id": "one", "files": ["one.txt"], "agent": {"builtin": {}}}
+    ladder = {"ladder": ["model-anthropic", "model-openai-chat"]}
+    checks = {"right": "test ! -e one.txt || grep -q 'by one' one.txt"}
+    review = {"by": ["model-openai-responses", "model-anthropic"]}
+    plan = {"name": "climbing", "checks": checks, "review": review, "tasks": [task | {"attempts": ladder}]}
+    return write_plan(ground, plan)
+
+
+def _climbs(seen: Seen) -> Say:
+    """Write it wrongly as the first model, rightly as any other; review whatever there is, and pass it."""
+    if "verdict" in seen.tools:
+        verdict = {"verdict": "pass", "findings": [], "confidence": 0.9, "summary": "read it"}
+        return Say(calls=[("verdict", verdict) if seen.results else ("read_file", {"path": "one.txt"})])
+    said = writes(seen)
+    for name, given in said.calls:
+        if name == "write_file" and seen.wire == "anthropic":
+            given["content"] = "otherwise"
+    return said
+
+
+@pytest.mark.slow
+def test_the_next_model_of_a_ladder_lands_what_the_check_of_the_first_returned(
+    ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    """Each is asked once, and the second one's work is read by one more family than the first one's would be."""
+    with VendorServer(_climbs, models=["m"]) as server:
+        know(machine, server)
+        ended = machine.run("run", _climbing(ground), "--repo", repository.path, "--workers", "2")
+        assert ended.status == 0, ended.out + ended.err
+        assert server.invalid == []
+        asked = [seen.wire for seen in server.seen if planning(seen)]
+    assert asked == ["anthropic", "openai-chat"]
+    assert repository.file("forgepool/climbing", "one.txt") == "by one"
+    (returned,) = events_of(machine.journal(), e.TaskReturned)
+    assert (returned.reason.kind, returned.rung) == ("check_failed", 2)
+    reviews = [one.result for one in events_of(machine.journal(), e.ReviewAnswered) if one.result.outcome == "passed"]
+    assert set(reviews[-1].families) == {"openai-responses", "anthropic"}
+    report = machine.run("report", machine.the_run()).out
+    assert "model 1 of its ladder (model-anthropic): attempts: 1, landed: 0, 0.0" in report, report
+    assert "model 2 of its ladder (model-openai-chat): attempts: 1, landed: 1, 0.0" in report, report
+    assert "for each landed task: 0.0" in report
+    nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_the_model_that_its_ladder_had_reached(
+    ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+) -> None:
+    thinking, released = threading.Event(), threading.Event()
+
+    def brain(seen: Seen) -> Say:
+        if seen.wire == "openai-chat" and "verdict" not in seen.tools and not thinking.is_set():
+            thinking.set()
+            released.wait(30)
+        return _climbs(seen)
+
+    with VendorServer(brain, models=["m"]) as server:
+        know(machine, server)
+        under_way = machine.start("run", _climbing(ground), "--repo", repository.path, "--workers", "2")
+        assert thinking.wait(60), under_way.said()
+        under_way.kill()
+        before = len(server.seen)
+        released.set()
+        ended = machine.run("resume", machine.the_run())
+        assert ended.status == 0, ended.out + ended.err
+        assert {seen.wire for seen in server.seen[before:] if "verdict" not in seen.tools} == {"openai-chat"}
+    assert [one.rung for one in events_of(machine.journal(), e.TaskReturned)] == [2]
+    assert repository.file("forgepool/climbing", "one.txt") == "by one"
+    nothing_left(ground, machine)

@@ -37,20 +37,24 @@ class Burner:
         return Say(calls=[("write_file", line)], usage=self.usage)
 
 
+def prepare(ground: Path, machine: Machine, server: VendorServer, names: list[str]) -> Path:
+    """Have the machine ask the server's models, and return the file of a plan of such tasks."""
+    know(machine, server)
+    table = machine.folder / "models.yaml"
+    table.write_text(re.sub(r"price: \{[^}]*\}", f"price: {PRICES}", table.read_text()))
+    agent = {"builtin": {"model": "model-anthropic", "hints": False}}
+    tasks = [
+        {"id": name, "files": [f"{name}.txt"], "acceptance": [f"grep -q 'by {name}' {name}.txt"], "agent": agent}
+        for name in names
+    ]
+    return write_plan(ground, {"name": "burn", "checks": {"there": "ls"}, "review": "none", "tasks": tasks})
+
+
 def burn(ground: Path, machine: Machine, repository: Repository, *, names: list[str], model: Burner, cap: float) -> str:
     """Run tasks within a cap, all at once, and return the output."""
     with VendorServer(model) as server:
-        know(machine, server)
-        table = machine.folder / "models.yaml"
-        table.write_text(re.sub(r"price: \{[^}]*\}", f"price: {PRICES}", table.read_text()))
-        agent = {"builtin": {"model": "model-anthropic", "hints": False}}
-        tasks = [
-            {"id": name, "files": [f"{name}.txt"], "acceptance": [f"grep -q 'by {name}' {name}.txt"], "agent": agent}
-            for name in names
-        ]
-        plan = {"name": "burn", "checks": {"there": "ls"}, "review": "none", "tasks": tasks}
         ended = machine.run(
-            *("run", write_plan(ground, plan), "--repo", repository.path),
+            *("run", prepare(ground, machine, server, names), "--repo", repository.path),
             *("--workers", f"{len(names)}", "--budget-usd", f"{cap}", "--budget-tokens", "9000000"),
         )
         assert server.invalid == []
@@ -86,3 +90,33 @@ def test_a_cap_a_little_above_the_cost_of_a_plan_lands_it(
     kept = json.loads((machine.home / "runs" / machine.the_run() / "plan.json").read_text())
     assert kept["budget"] == {"usd": 0.13, "tokens": 9_000_000}, "a resumed run has the same caps"
     assert used <= 0.13
+
+
+TREASURY = "version: 1\nkept_for_reviews: 0\nlimits:\n  - {per: day, usd: USD}\n"
+
+
+@pytest.mark.slow
+def test_a_run_without_a_budget_keeps_the_limit_of_the_treasury_and_goes_on_when_it_is_raised(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    """Each of two tasks needs 0.20 USD, and 0.30 are left for all runs of the day."""
+    machine.home.mkdir(parents=True, exist_ok=True)
+    limits = machine.home / "treasury.yaml"
+    limits.write_text(TREASURY.replace("USD", "0.3"))
+    with VendorServer(Burner(5, FOUR_CENTS)) as server:
+        plan = prepare(ground, machine, server, ["a", "b"])
+        started = machine.start("run", plan, "--repo", repository.path, "--workers", "1")
+        told = machine.wait_for("treasury.limited").event
+        assert isinstance(told, e.TreasuryLimited) and told.effect == "waits"
+        machine.wait_for("landing.answered")
+        assert spent_usd(machine) <= 0.3 and repository.landed("forgepool/burn") == ["a"]
+        assert f"waits: {told.words}" in machine.run("status").out
+        beside = machine.run("run", plan, "--repo", repository.path, "--workers", "1")
+        assert beside.status == 2 and "give all runs and queues one Redis with --broker" in beside.err
+        assert machine.runs() == [machine.the_run()], "nothing of the refused run is kept"
+        limits.write_text(TREASURY.replace("USD", "5"))
+        ended = started.ended()
+    assert ended.status == 0, ended.out + ended.err
+    assert sorted(repository.landed("forgepool/burn")) == ["a", "b"]
+    total = json.loads(machine.run("spend", "--json").out)["used"]["priced_usd"]
+    assert total == pytest.approx(spent_usd(machine)), "what all attempts have used, and none twice"

@@ -102,7 +102,7 @@ def table(url: str, wire: Wire, keyed: list[str], route: str) -> str:
     lines = ["accounts:"]
     for family in ("claude", "gpt", "gemini"):
         key = KEY if family in keyed else f"NO_KEY_FOR_{family.upper()}"
-        lines.append(f"  {family}: {{wire: {wire}, key: {key}, base_url: '{where}'}}")
+        lines.append(f"  {family}: {{wire: {wire}, key: {key}, base_url: '{where}', batch: 0.5}}")
     lines.append("models:")
     usual = f"window_tokens: 100000, max_output_tokens: 4000, price: {_PRICE}, also: []"
     for name in ("claude-x", "gpt-x", "gemini-x", "claude-haiku-5-5"):

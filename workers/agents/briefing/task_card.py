@@ -14,6 +14,7 @@ from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCar
 from forgepool.workers.context.edits.masks import SURVEY_TITLE
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkOrder
 from forgepool.workers.schema.reports import Evidence, Prior, Report
+from forgepool.workers.workspace.mending import Mending
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
@@ -102,6 +103,7 @@ _MOST_ASSETS = 50
 def task_card(
     order: WorkOrder,
     *,
+    mending: Mending | None = None,
     conventions: Sequence[CardSection] = (),
     priors: Sequence[CardSection] = (),
     context: Sequence[CardSection] = (),
@@ -134,6 +136,8 @@ def task_card(
         title = "## Criteria that a reviewer will hold against your work, one by one\n"
         parts.append(_own("its criteria", title + _listed(order.criteria)))
     parts += [*conventions, *priors, *context, *files]
+    if order.mends is not None:
+        parts.append(_own("the change that it begins with", _begun_with(order.mends.attempt, mending)))
     parts += [_own(f"why attempt {reason.attempt} came back", _reason(reason)) for reason in order.reasons]
     parts += [_own("words of a person", _reply(reply)) for reply in order.replies]
     return TaskCard(sections=tuple(parts))
@@ -142,6 +146,23 @@ def task_card(
 def _own(name: str, text: str) -> CardSection:
     """Return a section of the task's own words, or of the harness's."""
     return CardSection(name=name, forms=(text,))
+
+
+def _begun_with(attempt: int, mending: Mending | None) -> str:
+    if mending is None:
+        return (
+            f"## The change of attempt {attempt} is lost\n"
+            "You were to mend it, and the hub has it no longer. Begin with the files as they are."
+        )
+    lines = [
+        f"## Your worktree begins with the change of attempt {attempt}",
+        "It is there on the present base as uncommitted work (`git diff`), and it came back for the last reason below. "
+        "Mend what that names, and keep the rest.",
+    ]
+    if mending.change.conflicts:
+        lines.append("It conflicts with the base in these files. Resolve the conflicts and remove their markers:")
+        lines.append(_listed(tuple(map(_one_line, mending.change.conflicts))))
+    return "\n".join(lines)
 
 
 def _reason(reason: ReasonPack) -> str:

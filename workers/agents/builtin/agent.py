@@ -241,14 +241,16 @@ def _seen(made: Handed | None) -> Red | None:
 
 
 def _workplace(assignment: Assignment, git: Git, meter: Meter, stop: Stop) -> Workplace:
-    ends_at = meter.began + assignment.order.limits.wall_s
+    def left_s() -> float:
+        return meter.began + assignment.order.limits.wall_s + meter.waited_s - time.monotonic()
+
     return Workplace(
         root=assignment.worktree.resolve(),
         git=git,
         tmp=assignment.tmp,
         env={**assignment.env, **task_variables(assignment.order, assignment.tmp)},
-        stop=lambda: stop() or time.monotonic() >= ends_at,
-        left_s=lambda: ends_at - time.monotonic(),
+        stop=lambda: stop() or left_s() <= 0,
+        left_s=left_s,
         confined=assignment.confined,
         readable=(assignment.tmp,),
     )

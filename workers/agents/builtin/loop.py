@@ -35,7 +35,7 @@ from forgepool.workers.context.transcript.loop_detection import (
 from forgepool.workers.context.transcript.usage import LAST_TURNS, Meter, Price, to_spent
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.messages import Text, ToolCall, ToolResult, Turn, Usage, user
-from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble
+from forgepool.workers.llm.provider import LlmEvent, ModelFailed, ModelRequest, Provider, ProviderTry, Trouble, Waited
 from forgepool.workers.schema.orders import PhaseName, add_spent
 from forgepool.workers.schema.reports import LeadRequest
 from forgepool.workers.tools.tool import (
@@ -276,7 +276,9 @@ class Talk:
             self.meter.spent = add_spent(self.meter.spent, to_spent(usage))
 
     def _hear(self, event: LlmEvent) -> None:
-        if isinstance(event, ProviderTry):
+        if isinstance(event, Waited):
+            self.meter.waited_s += event.seconds
+        elif isinstance(event, ProviderTry):
             self.transcript.append(
                 TriedEntry(
                     at=now(),

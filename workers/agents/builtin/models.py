@@ -140,6 +140,7 @@ class TableModels:
             model=model,
             escalated=escalated,
             capped=self.order.limits.cost_usd is not None,
+            run=self.order.run,
             settings=self.settings,
         )
 

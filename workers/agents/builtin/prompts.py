@@ -230,6 +230,7 @@ def _card(
     references = _references(order, skill, workspace)
     return task_card(
         order,
+        mending=workspace.mending,
         conventions=conventions(git, base),
         priors=(*since, *write_priors([prior for prior in order.priors if not prior.surveyed], tmp, git)),
         context=write_references(git, base, references),
@@ -252,7 +253,13 @@ def find_hints(
         return Guess(hints=by_rule)
     capped = order.limits.cost_usd is not None
     chain = open_models(
-        table, task_type=HINTS_ROUTE, phase="plan", model=wanted.model, capped=capped, settings=workspace.settings
+        table,
+        task_type=HINTS_ROUTE,
+        phase="plan",
+        model=wanted.model,
+        capped=capped,
+        run=order.run,
+        settings=workspace.settings,
     )
     guess = hints_by_model(chain, order, git, base, wanted, stop=stop)
     return replace(guess, hints=best((*by_rule, *guess.hints), frozenset(hintable_paths(git, base)), wanted))

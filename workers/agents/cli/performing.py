@@ -52,7 +52,7 @@ def write_prompt(assignment: Assignment, priors: Sequence[CardSection]) -> Path:
     # The programs are kept from reading a repository's settings, and some of them read its rules only with these.
     parts += [f"The repository's rules are in {name}: read them first." for name in _rules(assignment.worktree)]
     prompt = assignment.tmp / "prompt.md"
-    card, _ = task_card(assignment.order, priors=priors).within(_CARD_CHARACTERS)
+    card, _ = task_card(assignment.order, mending=assignment.mending, priors=priors).within(_CARD_CHARACTERS)
     prompt.write_text("\n\n".join([*parts, card]), encoding="utf-8", errors="replace")
     return prompt
 

@@ -71,6 +71,8 @@ class Meter:
     part: GrowingPart | None = None
     """None where the limits are final."""
     began: float = field(default_factory=time.monotonic)
+    waited_s: float = 0.0
+    """Seconds of waiting for accounts' rate limits, which count against no limit of time."""
 
     @property
     def so_far(self) -> Spent:

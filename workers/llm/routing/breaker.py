@@ -162,7 +162,7 @@ class Breaker:
         """Judge each pair, with one question to Redis for all of them."""
         pairs = tuple(dict.fromkeys(wanted))
         keys = [key for pair in pairs for key in _keys(*pair)]
-        found = self._asked(lambda client: client.mget(keys)) if keys else None
+        found = self.ask_redis(lambda client: client.mget(keys)) if keys else None
         if isinstance(found, list):
             self._own.update(zip(keys, (str(text or "") for text in found), strict=True))
         return {pair: self._verdict(pair) for pair in pairs}
@@ -199,7 +199,7 @@ class Breaker:
         key = _keys(*pair)[2]
         self._claims.pop(pair, None)
         self._own.pop(key, None)
-        self._asked(lambda client: client.delete(key))
+        self.ask_redis(lambda client: client.delete(key))
 
     def _verdict(self, pair: Pair) -> Verdict:
         account_limit, model_limit, health = (self._own.get(key, "") for key in _keys(*pair))
@@ -214,7 +214,7 @@ class Breaker:
         known = _decoded(Limit, self._own.get(key, ""))
         if known is None or known.until < until:
             self._own[key] = limit.encode()
-        found = self._asked(partial(_later, key=key, limit=limit, lasts_ms=int((until - now) * 1000) + 1))
+        found = self.ask_redis(partial(_later, key=key, limit=limit, lasts_ms=int((until - now) * 1000) + 1))
         if found is not None:
             self._own[key] = str(found)
 
@@ -225,13 +225,13 @@ class Breaker:
             changed = rule(_decoded(Health, text) or Health())
             if changed is None:
                 return False
-            truth = self._asked(partial(_swapped, key=key, old=text, new=changed.encode()))
+            truth = self.ask_redis(partial(_swapped, key=key, old=text, new=changed.encode()))
             self._own[key] = changed.encode() if truth is None else str(truth)
             if truth is None:
                 return True
         return False
 
-    def _asked(self, question: Callable[[Redis], object]) -> object:
+    def ask_redis(self, question: Callable[[Redis], object]) -> object:
         """Ask Redis; return None where there is none. A Redis that was away is not asked for a while."""
         if self.client is None or self.clock() < self._away_until:
             return None

@@ -7,17 +7,24 @@ the first question.
 
 from functools import partial
 from importlib import import_module
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never, cast
 
+from forgepool.workers.llm.batch import Batches
 from forgepool.workers.llm.provider import Endpoint, ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
+from forgepool.workers.llm.routing.pace import AccountPace, Paced
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose, tariff
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import PhaseName
 from forgepool.workers.schema.settings import Settings, secret
+
+if TYPE_CHECKING:
+    from forgepool.workers.llm.wires.anthropic import AnthropicMessages
+    from forgepool.workers.llm.wires.openai_chat import OpenAIChat
+    from forgepool.workers.llm.wires.openai_responses import OpenAIResponses
 
 _NO_KEY = "none"
 """The key for a server that needs none: the kits insist on one."""
@@ -32,11 +39,12 @@ def open_models(
     model: str | None = None,
     escalated: bool = False,
     capped: bool = False,
+    run: str = "",
     settings: Settings,
 ) -> ModelChain:
     """
     Return the chain of models for a conversation. `capped`: its cost is limited, so models without a known price
-    are not asked.
+    are not asked. `run` is the run that it is for: runs share the accounts' rate limits.
 
     Raises:
         ModelFailed: a person named a model that does not exist.
@@ -45,9 +53,11 @@ def open_models(
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
         raise ModelFailed(choice, trouble="bad_request")
+    breaker = Breaker(client=_client(settings))
+    pace = AccountPace(breaker=breaker, run=run)
     return ModelChain(
-        contenders=tuple(_contender(table, candidate, capped) for candidate in choice.candidates),
-        breaker=Breaker(client=_client(settings)),
+        contenders=tuple(_contender(table, candidate, capped, pace) for candidate in choice.candidates),
+        breaker=breaker,
         why=choice.why,
         loyal=not escalated,
     )
@@ -82,12 +92,22 @@ def keys_present(table: Table) -> frozenset[str]:
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 
-def _contender(table: Table, candidate: ModelChoice, capped: bool) -> Contender:
+def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: AccountPace) -> Contender:
     charged = tariff(table, candidate)
     wanting = candidate.wanting
     if not wanting and capped and charged.worst_case_usd(1, 1) is None:
         wanting = _NO_PRICE
-    return Contender(candidate=candidate, tariff=charged, open=partial(_adapter, table, candidate), wanting=wanting)
+    return Contender(candidate=candidate, tariff=charged, open=partial(_paced, table, candidate, pace), wanting=wanting)
+
+
+def _paced(table: Table, candidate: ModelChoice, pace: AccountPace) -> Provider:
+    return Paced(
+        provider=_adapter(table, candidate),
+        pace=pace,
+        account=candidate.account,
+        model=candidate.id,
+        counts_cached=table.accounts[candidate.account].cached_input_counts,
+    )
 
 
 def _adapter(table: Table, candidate: ModelChoice) -> Provider:
@@ -118,6 +138,18 @@ def _adapter(table: Table, candidate: ModelChoice) -> Provider:
             return OpenAIChat(endpoint)
         case other:
             assert_never(other)
+
+
+def open_batches(table: Table, candidate: ModelChoice) -> Batches:
+    """Return the batch lane of a model's account."""
+    live = _adapter(table, candidate)
+    if table.accounts[candidate.account].wire == "anthropic":
+        from forgepool.workers.llm.wires.anthropic_batch import AnthropicBatches
+
+        return AnthropicBatches(cast("AnthropicMessages", live))
+    from forgepool.workers.llm.wires.openai_batch import OpenAIBatches
+
+    return OpenAIBatches(cast("OpenAIResponses | OpenAIChat", live))
 
 
 def _client(settings: Settings) -> Redis | None:

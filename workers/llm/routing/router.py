@@ -137,12 +137,16 @@ class Tariff:
     """Addresses of vendors whose price lists are tried in turn; None is the list of the model's maker."""
     id: str
     """The account's name for the model."""
+    share: float = 1.0
+    """The part of these prices that is charged: less than all in a batch lane."""
 
     def cost_usd(self, usage: Usage) -> float | None:
         """Return the cost; None where no price is known, or the counts contradict one another."""
         if self.own is not None:
-            return _by_own(self.own, usage)
-        return next((cost for url in self.lists if (cost := _by_list(self.id, url, usage)) is not None), None)
+            cost = _by_own(self.own, usage)
+        else:
+            cost = next((one for url in self.lists if (one := _by_list(self.id, url, usage)) is not None), None)
+        return None if cost is None else cost * self.share
 
     def worst_case_usd(self, input_tokens: int, max_output_tokens: int) -> float | None:
         """
@@ -165,9 +169,10 @@ class Tariff:
         return None if input_cost is None or output_cost is None else (input_cost * 1000, output_cost * 1000)
 
 
-def tariff(table: Table, candidate: ModelChoice) -> Tariff:
+def tariff(table: Table, candidate: ModelChoice, *, batch: bool = False) -> Tariff:
     """
-    Return a candidate's prices: the table's own, else the list of the vendor at the account's address.
+    Return a candidate's prices, of its account's batch lane if `batch`: the table's own, else the list of the vendor at
+    the account's address.
 
     An account with a key then falls back on the list of the model's maker. A gateway is assumed to charge like the
     maker, a private server is not.
@@ -175,7 +180,8 @@ def tariff(table: Table, candidate: ModelChoice) -> Tariff:
     account = table.accounts[candidate.account]
     at = account.base_url or _VENDORS[account.wire]
     lists = (at, None) if account.key is not None else (at,)
-    return Tariff(own=table.models[candidate.model].price, lists=lists, id=candidate.id)
+    share = account.batch if batch and account.batch is not None else 1.0
+    return Tariff(own=table.models[candidate.model].price, lists=lists, id=candidate.id, share=share)
 
 
 def _by_own(price: Price, usage: Usage) -> float | None:

@@ -61,6 +61,10 @@ class ModelAccount(Message):
     headers: dict[str, str] = Field(default_factory=dict)
     silence_s: Duration = 120.0
     """Seconds without a byte after which a try has failed."""
+    cached_input_counts: bool = True
+    """Input that is read from a cache counts against the account's rate limits."""
+    batch: float | None = Field(default=None, gt=0, le=1)
+    """The part of the live price that its batch lane costs; None where it has none."""
 
 
 class Price(Message):

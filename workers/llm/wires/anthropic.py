@@ -7,7 +7,7 @@ of a tool's arguments for all of them.
 
 import json
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -64,10 +64,10 @@ class AnthropicMessages:
         return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "MessageCreateParamsStreaming") -> "Stream[RawMessageStreamEvent]":
-        return self._client.messages.create(**params)
+        return self.client.messages.create(**params)
 
     @cached_property
-    def _client(self) -> "Anthropic":
+    def client(self) -> "Anthropic":
         import anthropic
 
         own = self.endpoint
@@ -158,6 +158,32 @@ def _block(part: Part) -> Body:
             return result | ({"is_error": True} if is_error else {})
         case Opaque(block=block):
             return dict(block)
+
+
+def read_whole(endpoint: Endpoint, request: ModelRequest, answer: object) -> Turn:
+    """
+    Read an answer that came whole, as those of a batch do.
+
+    Raises:
+        ModelFailed: it is none.
+    """
+    attempt: Try[RawMessageStreamEvent] = Try(
+        endpoint=endpoint, request=request, sent=body(endpoint, request), answer=_Answer(endpoint)
+    )
+    return attempt.run(lambda: (event for event in _events(answer)), stop=lambda: False, hear=deaf)
+
+
+def _events(answer: Any) -> "Iterator[RawMessageStreamEvent]":
+    """Yield the events by which the whole answer might have come."""
+    from anthropic import types as kit
+
+    yield kit.RawMessageStartEvent.construct(type="message_start", message=answer | {"content": []})
+    for index, block in enumerate(answer["content"]):
+        yield kit.RawContentBlockStartEvent.construct(type="content_block_start", index=index, content_block=block)
+        yield kit.RawContentBlockStopEvent.construct(type="content_block_stop", index=index)
+    ended = {"stop_reason": answer.get("stop_reason")}
+    yield kit.RawMessageDeltaEvent.construct(type="message_delta", delta=ended, usage=answer.get("usage"))
+    yield kit.RawMessageStopEvent.construct(type="message_stop")
 
 
 _ENDS: Mapping[str, StopReason] = {

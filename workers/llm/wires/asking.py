@@ -18,9 +18,10 @@ from typing import Any, Generic, Protocol, TypeVar
 from uuid import uuid4
 
 from forgepool.workers.llm.messages import Part, Text, ToolCall, Turn, Usage
-from forgepool.workers.llm.provider import Delta, Endpoint, Hear, ModelFailed, ModelRequest
+from forgepool.workers.llm.provider import Delta, Endpoint, Hear, ModelFailed, ModelRequest, RateLimits
 from forgepool.workers.llm.wires import faults
 from forgepool.workers.llm.wires.normal_forms import VendorCounts, settle_counts
+from forgepool.workers.llm.wires.rate_limits import read_rate_limits
 
 _ASK_S = 0.1
 
@@ -176,6 +177,7 @@ class Try(Generic[E]):
     answer: AnswerStream[E]
     _begun: bool = False
     _characters: int = 0
+    _limits: RateLimits | None = None
     _watch: StreamWatch = field(init=False)
 
     def __post_init__(self) -> None:
@@ -185,8 +187,11 @@ class Try(Generic[E]):
 
     def run(self, opened: Callable[[], Stream[E]], *, stop: Callable[[], bool], hear: Hear) -> Turn:
         try:
-            with closing(attend(opened, stop, watch=self._watch, broke=self._broke)) as events:
+            listened = partial(self._listened, opened)
+            with closing(attend(listened, stop, watch=self._watch, broke=self._broke)) as events:
                 for event in events:
+                    if not self._begun and self._limits is not None:
+                        hear(self._limits)
                     self._begun = True
                     for piece in self._guarded(partial(self._pieces, event)):
                         hear(piece)
@@ -194,6 +199,13 @@ class Try(Generic[E]):
         except ModelFailed as failure:
             failure.usage = self._so_far(failure)
             raise
+
+    def _listened(self, opened: Callable[[], Stream[E]]) -> Stream[E]:
+        """Open the stream, in the thread that reads it, and read the limits in the headers of the answer."""
+        stream = opened()
+        headers = getattr(getattr(stream, "response", None), "headers", None)
+        self._limits = read_rate_limits(headers, time.time()) if headers else None
+        return stream
 
     def _pieces(self, event: E) -> list[Delta]:
         pieces: list[Delta] = []

@@ -6,12 +6,15 @@ This is the only place that knows vendors' codes and wordings. Waiting, falling 
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from forgepool.workers.llm.provider import ModelFailed, Trouble
+from forgepool.workers.llm.provider import Endpoint, ModelFailed, Trouble
+from forgepool.workers.llm.wires.rate_limits import read_rate_limits
 from forgepool.workers.llm.wires.resets import resets_at, retry_after_s
+
+T = TypeVar("T")
 
 _SAID_CHARACTERS = 300
 _READ_CHARACTERS = 4_000
@@ -136,6 +139,7 @@ def make_failure(reply: FaultReply, called: str, *, hidden: str = "") -> ModelFa
         status=reply.status,
         retry_after_s=retry_after_s(reply.headers, reply.message, now),
         resets_at=resets_at(reply.headers, reply.message, now),
+        limits=read_rate_limits(reply.headers, now),
     )
 
 
@@ -179,6 +183,23 @@ def from_kit(error: Exception, called: str, *, hidden: str = "") -> ModelFailed:
     if kind is None:
         return broken_off(called, "what it sent is no answer")
     return ModelFailed(sentence(called, kind, _cause(error), hidden=hidden), trouble=kind)
+
+
+def guard(asked: Callable[[], T], endpoint: Endpoint) -> T:
+    """
+    Return what a vendor's kit brings.
+
+    Raises:
+        ModelFailed: it has brought nothing.
+    """
+    try:
+        return asked()
+    except ModelFailed:
+        raise
+    except Exception as error:
+        failure = from_kit(error, endpoint.called, hidden=endpoint.api_key)
+    # Outside of the `except`, so that no chain shows what the sentence leaves out.
+    raise failure
 
 
 def broken_off(called: str, how: str = "its answer ended before its end") -> ModelFailed:

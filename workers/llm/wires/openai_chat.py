@@ -52,10 +52,10 @@ class OpenAIChat:
         return attempt.run(lambda: self._open(asked), stop=stop, hear=hear)
 
     def _open(self, asked: Body) -> "Stream[ChatCompletionChunk]":
-        return self._client.chat.completions.create(**cast("CompletionCreateParamsStreaming", asked))
+        return self.client.chat.completions.create(**cast("CompletionCreateParamsStreaming", asked))
 
     @cached_property
-    def _client(self) -> "OpenAI":
+    def client(self) -> "OpenAI":
         return client(self.endpoint, self)
 
 
@@ -90,6 +90,26 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
         "stream": True,
         "stream_options": {"include_usage": True},
     } | {name: value for name, value in optional.items() if value}
+
+
+def read_whole(endpoint: Endpoint, request: ModelRequest, answer: Any) -> Turn:
+    """
+    Read an answer that came whole, as those of a batch do.
+
+    Raises:
+        ModelFailed: it is none.
+    """
+    asked = body(endpoint, request)
+    reader = _Answer(endpoint, asked.get("max_tokens") or asked.get("max_completion_tokens"))
+    attempt: Try[ChatCompletionChunk] = Try(endpoint=endpoint, request=request, sent=asked, answer=reader)
+    return attempt.run(lambda: (event for event in _events(answer)), stop=lambda: False, hear=deaf)
+
+
+def _events(answer: Any) -> "Iterator[ChatCompletionChunk]":
+    from openai.types.chat import ChatCompletionChunk
+
+    choices = [{**one, "delta": one["message"]} for one in answer["choices"]]
+    yield ChatCompletionChunk.construct(**{**answer, "choices": choices})
 
 
 def _messages(parts: tuple[Part, ...], *, by_model: bool) -> Iterator[Body]:

@@ -85,10 +85,10 @@ class OpenAIResponses:
         return attempt.run(lambda: self._open(params), stop=stop, hear=hear)
 
     def _open(self, params: "ResponseCreateParamsStreaming") -> "Stream[ResponseStreamEvent]":
-        return self._client.responses.create(**params)
+        return self.client.responses.create(**params)
 
     @cached_property
-    def _client(self) -> "OpenAI":
+    def client(self) -> "OpenAI":
         return client(self.endpoint, self)
 
 
@@ -122,6 +122,28 @@ def body(endpoint: Endpoint, request: ModelRequest) -> Body:
         "include": ["reasoning.encrypted_content"],
         "prompt_cache_key": conversation_key(instructions, tools, items[int(request.shares_first)]),
     } | {name: value for name, value in optional.items() if value}
+
+
+def read_whole(endpoint: Endpoint, request: ModelRequest, answer: Any) -> Turn:
+    """
+    Read an answer that came whole, as those of a batch do.
+
+    Raises:
+        ModelFailed: it is none.
+    """
+    asked = body(endpoint, request)
+    reader = _Answer(endpoint, asked.get("max_output_tokens"))
+    attempt: Try[ResponseStreamEvent] = Try(endpoint=endpoint, request=request, sent=asked, answer=reader)
+    return attempt.run(lambda: (event for event in _events(answer)), stop=lambda: False, hear=deaf)
+
+
+def _events(answer: Any) -> "Iterator[ResponseStreamEvent]":
+    from openai.types import responses as kit
+
+    if answer.get("status") == "failed":
+        yield kit.ResponseFailedEvent.construct(type="response.failed", response=answer, sequence_number=0)
+    else:
+        yield kit.ResponseCompletedEvent.construct(type="response.completed", response=answer, sequence_number=0)
 
 
 def conversation_key(system: str, tools: list[Body], card: Body) -> str:

@@ -33,7 +33,7 @@ _DURATION = re.compile(
 )
 _DATE = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T|\s{1,3}(?:at\s{1,3})?)([0-9]{2}:[0-9]{2}(?::[0-9]{2})?)"
-    r"(?:\.[0-9]{1,9})?\s{0,3}(?:Z|UTC|\+00:00)"
+    r"(\.[0-9]{1,9})?\s{0,3}(?:Z|UTC|\+00:00)"
 )
 _UNIX = re.compile(r"(?:resets?[ _]at|reset|\|)[^0-9]{0,4}([0-9]{10})\b", re.IGNORECASE)
 _RESET = re.compile(r"(?:anthropic|x)-ratelimit-(?:(.+)-)?reset(?:-(.+))?")
@@ -42,11 +42,11 @@ _MILLISECONDS = 100_000_000_000
 
 def retry_after_s(headers: Mapping[str, str], message: str, now: float) -> float | None:
     """Return the seconds the vendor asks to wait, by header or in words; None where it does not say."""
-    lower = _lower(headers)
+    lower = lower_names(headers)
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if (number := _number(lower.get(name, ""))) is not None:
+        if (number := read_number(lower.get(name, ""))) is not None:
             return _wait_s(number * unit_s)
-    if (date := _http_date(lower.get("retry-after", ""))) is not None:
+    if (date := read_http_date(lower.get("retry-after", ""))) is not None:
         return _wait_s(date - now)
     match = _RETRY_TEXT.search(message[:_READ_CHARACTERS])
     span_s = _duration_s(match[1]) if match else None
@@ -62,7 +62,7 @@ def resets_at(headers: Mapping[str, str], message: str, now: float) -> float | N
     """
     found = _in_words(message[:_READ_CHARACTERS])
     if found is None:
-        found = max(_used_up(_lower(headers), now), default=None)
+        found = max(_used_up(lower_names(headers), now), default=None)
     return None if found is None else now + _wait_s(found - now)
 
 
@@ -73,7 +73,7 @@ def _in_words(message: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value[:_HEADER_CHARACTERS] for name, value in headers.items()}
 
 
@@ -87,7 +87,7 @@ def _used_up(headers: Mapping[str, str], now: float) -> Iterator[float]:
         if match is None:
             continue
         left = headers.get(_left_name(name))
-        if left in (None, "0") and (moment := _moment(value, now)) is not None:
+        if left in (None, "0") and (moment := read_moment(value, now)) is not None:
             yield moment
 
 
@@ -95,9 +95,9 @@ def _left_name(reset_name: str) -> str:
     return reset_name.replace("-reset", "-remaining", 1)
 
 
-def _moment(text: str, now: float) -> float | None:
+def read_moment(text: str, now: float) -> float | None:
     """Read a date, Unix seconds or milliseconds, or a span from now."""
-    if (number := _number(text)) is not None:
+    if (number := read_number(text)) is not None:
         if number > _MILLISECONDS:
             return number / 1000
         return number if number > now / 2 else now + number
@@ -122,12 +122,13 @@ def _date(text: str) -> float | None:
     if match is None:
         return None
     try:
-        return datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC).timestamp()
+        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}").replace(tzinfo=UTC).timestamp()
+        return whole + float(match[3] or 0)
     except (ValueError, OverflowError):
         return None
 
 
-def _number(text: str) -> float | None:
+def read_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -135,7 +136,7 @@ def _number(text: str) -> float | None:
     return number if abs(number) < float("inf") else None
 
 
-def _http_date(text: str) -> float | None:
+def read_http_date(text: str) -> float | None:
     # A zone may be any number, of which neither the library nor the calendar can make a date.
     try:
         return parsedate_to_datetime(text).timestamp()

@@ -332,7 +332,7 @@ def test_what_a_model_may_use_for_it_is_reserved_settled_and_where_it_lacks_a_pe
     assert next_events(plan, state) == [], "it goes on"
     green(plan, land(state, "c"))
     shut = halted(plan, state)
-    assert "cannot be paid" in shut.why and f"forgepool resume {RUN} --budget-usd USD" in shut.why
+    assert "cannot be paid" in shut.why and f"forgepool budget {RUN} --usd USD" in shut.why
     follow(state, BudgetSet(budget=Budget(usd=5.0)), RunResumed(tip=state.tip))
     assert asked(plan, state).tasks == ("a", "b", "c")
 

@@ -130,7 +130,7 @@ def test_a_review_for_which_too_little_is_left_waits_for_what_is_under_way_and_t
         follow(state, *events)
         told += events
     (parked,) = [one for one in told if isinstance(one, TaskParked) and one.task == "a"]
-    assert parked.why == "budget" and f"resume {RUN} --budget-usd USD" in parked.question
+    assert parked.why == "budget" and f"budget {RUN} --usd USD" in parked.question
     assert f"forgepool approve {RUN} a --by NAME" in parked.question
 
 

@@ -26,6 +26,7 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.decisions.results import message_of, receive_answer
+from forgepool.orchestrator.decisions.reviews.task_reviews import MOST_REVIEWS
 from forgepool.orchestrator.journal.events import (
     CheckAnswered,
     Event,
@@ -44,7 +45,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview
 from forgepool.orchestrator.run.dispatch import check_request, land_request, review_request
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_REVIEWS, MOST_TROUBLES, IllegalStep
+from forgepool.orchestrator.state.task import MOST_TROUBLES, IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages.answers import Approval, Flake, PersonApproval, ReviewApproval
 from forgepool.supervisor.messages.requests import ReviewPolicy

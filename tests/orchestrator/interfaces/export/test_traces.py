@@ -13,7 +13,10 @@ from span_collector import SpanCollector
 from written_runs import BEGAN, fail_task, land_task, written_run
 
 from forgepool.orchestrator.interfaces.export.conventions import ATTRIBUTES, FIXED
+from forgepool.workers.context.transcript.entries import Answered, ConversationStarted, Transcript, TurnSaid
+from forgepool.workers.llm.messages import ToolCall, ToolResult, Turn, Usage
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.workspace import TRANSCRIPT, attempt_logs
 
 
 @pytest.fixture
@@ -109,3 +112,37 @@ def test_attributes_are_of_the_conventions_or_bear_our_name() -> None:
     folder = Path(semconv.__path__[0])
     text = "".join((folder / f"{room}_attributes.py").read_text() for room in ("cicd", "vcs", "gen_ai"))
     assert [key for key in keys if not key.startswith("forgepool.") and f'"{key}"' not in text] == []
+
+
+def test_an_order_has_the_answers_of_models_and_the_calls_of_tools_that_its_own_transcript_tells(
+    machine: Machine,
+) -> None:
+    turn = Turn(
+        role="assistant",
+        parts=(ToolCall(id="c1", name="bash"),),
+        model="claude-x",
+        usage=Usage(input_tokens=900, cached_tokens=400, output_tokens=70, cost_usd=0.2),
+    )
+    path = attempt_logs(machine.home / "runs" / "r-1", "a", 1) / TRANSCRIPT
+    with Transcript(path) as transcript:
+        for at, order in ((BEGAN - 100, "r-1.a.0"), (BEGAN + 1, "r-1.a.1")):
+            transcript.append(ConversationStarted(at=at, order_id=order, model="claude-x", system=(), tools=("bash",)))
+            transcript.append(TurnSaid(at=at + 5, turn=turn))
+            result = ToolResult(call_id="c1", text="1 failed", is_error=True)
+            transcript.append(Answered(at=at + 8, iteration=1, seconds=2.0, result=result))
+    said = export(machine, "--file", "spans.json")
+    assert said.status == 0, said
+    (scope,) = json.loads((machine.folder / "spans.json").read_text())["resourceSpans"][0]["scopeSpans"]
+    by_name = {span["name"]: span for span in scope["spans"]}
+    assert len(scope["spans"]) == 13, "the other order's conversation is that order's"
+    chat, tool = by_name["chat claude-x"], by_name["execute_tool bash"]
+    orders = {span["spanId"] for span in scope["spans"] if span["name"] == "invoke_agent builtin"}
+    assert chat["parentSpanId"] == tool["parentSpanId"] and chat["parentSpanId"] in orders
+    seconds = [int(one[key]) / 1e9 - BEGAN for one in (chat, tool) for key in ("startTimeUnixNano", "endTimeUnixNano")]
+    assert seconds == pytest.approx([1.0, 6.0, 7.0, 9.0])
+    known = {one["key"]: one["value"] for one in chat["attributes"]}
+    assert known["gen_ai.operation.name"] == {"stringValue": "chat"}
+    assert known["gen_ai.usage.cache_read.input_tokens"] == {"intValue": "400"}
+    assert tool["status"]["code"] == 2 and "code" not in chat["status"]
+    path.write_text("no transcript of ours\n")
+    assert export(machine, "--file", "spans.json").out.startswith("run r-1: 11 spans")

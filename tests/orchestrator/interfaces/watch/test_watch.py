@@ -19,6 +19,7 @@ from forgepool.orchestrator.interfaces.watch.command import watch
 from forgepool.orchestrator.interfaces.watch.dialog import ActionDialog
 from forgepool.orchestrator.interfaces.watch.panes import home_pane, run_pane
 from forgepool.orchestrator.interfaces.watch.screens import ListScreen, TaskScreen, WatchApp
+from forgepool.orchestrator.interfaces.watch.source import OwnHome
 from forgepool.orchestrator.interfaces.watch.widgets import LongText, RowList, cut_lines, cut_middle
 from forgepool.orchestrator.interfaces.web.pages import RowFilter
 from forgepool.orchestrator.journal.events import (
@@ -110,7 +111,7 @@ def play(settings: Settings, steps: Steps, run: str = "") -> None:
     """Open the screens on a terminal of 80x24, and take the steps."""
 
     async def go() -> None:
-        app = WatchApp(HomeView(settings), run)
+        app = WatchApp(OwnHome(home=HomeView(settings)), run)
         async with app.run_test(size=(80, 24)) as pilot:
             await steps(app, pilot)
         assert app.return_value is None, app.return_value
@@ -339,7 +340,7 @@ class Broken(HomeView):
 
 def test_a_bug_ends_the_screens_and_is_left_to_the_command_line(settings: Settings) -> None:
     async def go() -> BaseException | None:
-        app = WatchApp(Broken(settings))
+        app = WatchApp(OwnHome(home=Broken(settings)))
         async with app.run_test(size=(80, 24)):
             while app.is_running:
                 await asyncio.sleep(0.05)

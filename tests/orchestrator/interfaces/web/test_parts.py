@@ -5,27 +5,43 @@ import re
 import signal
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from kit import Machine, command, make_repository, wait_until, write_plan
-from plans import RUN, answered, begun, course, sent, task
+from plans import RUN, answered, begun, course, follow, sent, task
 from test_actions import after
 from web_home import RealHome, serving
 
 from forgepool.orchestrator.cli.run.pages_beside import serve_pages, wait_for_ctrl_c
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request, why_refused
+from forgepool.orchestrator.interfaces.web.actions import act_on
 from forgepool.orchestrator.interfaces.web.parts import MOST_DRAWN, locks_of, needs_of
-from forgepool.orchestrator.journal.events import Event
+from forgepool.orchestrator.interfaces.web.text import timeline
+from forgepool.orchestrator.journal.events import (
+    BudgetSet,
+    Event,
+    ProfileChosen,
+    RunForecast,
+    RunStarted,
+    TaskReturned,
+)
+from forgepool.orchestrator.journal.inbox import waiting
+from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.reports.attention import Liveness
 from forgepool.orchestrator.reports.costs import add_bills, report_money
-from forgepool.orchestrator.reports.home import RunLook
+from forgepool.orchestrator.reports.home import HomeView, RunLook
+from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
+from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.queue.broker import PROTOCOL, Redis
 from forgepool.workers.queue.leases import Present, announce, is_drained
 from forgepool.workers.sandbox import tree
-from forgepool.workers.schema.orders import Spent
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 from forgepool.workers.schema.settings import Settings
 
 
@@ -136,3 +152,54 @@ def test_the_pages_beside_a_run_show_it_and_end_with_it(tmp_path: Path, redis_pr
     started.process.send_signal(number)
     started.ended(within_s=60)
     wait_until(lambda: not any(map(tree.alive, below)), "the end of the pages and of all else")
+
+
+def test_the_timeline_has_a_bar_for_each_attempt_and_a_line_for_the_forecast() -> None:
+    state = RunState.blank(["a", "b"])
+    forecast = RunForecast(seconds=(40.0, 50.0, 60.0), spans={"a": (0.0, 40.0), "b": (10.0, 50.0)})
+    back = TaskReturned(task="a", reason=ReasonPack(attempt=1, kind="agent_failed", summary="a is red"))
+    timed: list[tuple[float, Event]] = [
+        (0.0, RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0")),
+        *((0.0, forecast), (1.0, sent("a")), (11.0, answered("a", 1, "agent_failed")), (12.0, back)),
+        *((15.0, sent("a", 2)), (25.0, answered("a", 2))),
+    ]
+    for number, (at, event) in enumerate(timed, start=1):
+        apply(state, event, number=number, at=at)
+    drawn = str(timeline(state, 0.0, 30.0))
+    said = re.findall(r'<rect class="([a-z ]+)"[^>]*><title>([^<]*)</title>', drawn)
+    assert said == [
+        ("bar off", "a, order 1: 10.0 s at work, 4.0 s after that"),
+        ("bar after off", "a, order 1: 10.0 s at work, 4.0 s after that"),
+        ("bar wait", "a, order 2: 10.0 s at work, 5.0 s after that"),
+        ("bar after wait", "a, order 2: 10.0 s at work, 5.0 s after that"),
+        ("promised", "a: forecast to take 40.0 s, from start to landing"),
+        ("promised", "b: forecast to take 40.0 s, from start to landing"),
+    ]
+
+
+def test_a_budget_and_a_profile_are_changed_while_the_run_is_under_way(tmp_path: Path) -> None:
+    settings, of = Settings(home=tmp_path, cache=tmp_path / "cache"), course(task("a", agent=BuiltinAgent()))
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="")
+    folder, home = keep(settings, options, of.plan).folder, HomeView(settings)
+    with closing(Journal(folder)) as journal:
+        journal.append([RunStarted(run=RUN, plan_digest="d", hub="/hub", target="t", tip="c0"), sent("a")], at=1.0)
+        for wrong in ("much", "0", "nan"):
+            with pytest.raises(CannotRun, match=f"'{wrong}' is no budget; give a number above 0, such as 20"):
+                act_on(home, RUN, {"do": "budget", "text": wrong})
+        said = act_on(home, RUN, {"do": "budget", "text": "20"})
+        assert said == f"The run is asked to change the budget of {RUN}; it does so at its next turn."
+        said = act_on(home, RUN, {"do": "context", "task": "a", "text": "off"})
+        assert said == "The run is asked to change the context profile of a; it does so at its next turn."
+    requests = [request for _, request in waiting(folder)]
+    state = begun(of, sent("a"))
+    assert [grant_request(of, state, one) for one in requests] == [
+        [BudgetSet(budget=Budget(usd=20.0))],
+        [ProfileChosen(task="a", profile="off")],
+    ]
+    follow(state, BudgetSet(budget=Budget(usd=20.0)))
+    assert grant_request(of, state, requests[0]) == [], "it has that budget already"
+    use = replace(state.tasks["a"].uses[1], reserved_usd=30.0)
+    state.tasks["a"].uses = {1: use}
+    less = requests[0].model_copy(update={"budget": Budget(usd=25.0)})
+    assert grant_request(of, state, less) == []
+    assert "more of the budget of run" in (why_refused(of, state, less) or "")

@@ -2,8 +2,8 @@
 A scripted agent that speaks the Agent Client Protocol: a stand-in for a real one, on the package's own agent classes.
 
 It does what the words in its arguments say: `write` asks for permission and writes a file, `outside` asks for what the
-policy refuses, `refuse`, `die`, `hang` and `locked` end in their own ways. Copied into a repository, it is the program
-of a task.
+policy refuses, `mend` mends at its next attempt what it leaves, `refuse`, `die`, `hang` and `locked` end in their own
+ways. Copied into a repository, it is the program of a task.
 """
 
 import asyncio
@@ -58,6 +58,8 @@ class ScriptedAcpAgent:
                     await self.ask("o", "edit", Path("/etc/passwd"))
                     await self.ask("r", "execute", command="git push --force")
                     await self.ask("f", "fetch")
+                case "mend":
+                    self.mend(begun="Your worktree begins with the change" in card)
                 case "refuse":
                     return PromptResponse(stop_reason="refusal")
                 case "die":
@@ -67,6 +69,16 @@ class ScriptedAcpAgent:
         for piece in ("All ", "done."):
             await self.tell(update_agent_message_text(piece))
         return PromptResponse(stop_reason="end_turn", usage=Usage(total_tokens=12, input_tokens=10, output_tokens=2))
+
+    def mend(self, *, begun: bool) -> None:
+        """Leave a finding and a file that is not the task's; in a worktree that begins with these, mend both."""
+        file, stray = self.folder / "sum.py", self.folder / "stray.txt"
+        if begun:
+            file.write_text(file.read_text().replace("  # TODO: refunds", ""))
+            stray.unlink()
+        else:
+            file.write_text("def total(items):\n    return sum(items)  # TODO: refunds\n")
+            stray.write_text("not asked for\n")
 
     async def ask(self, call: str, kind: Any, path: Path | None = None, command: str = "") -> None:
         """Ask for permission; tell what was chosen."""

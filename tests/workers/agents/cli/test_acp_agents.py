@@ -12,8 +12,9 @@ import scripted_acp_agent
 from acp import RequestError
 from acp.client.router import build_client_router
 from cli_kit import Place, job_of
-from kit import Machine, make_repository, write_plan
+from kit import Machine, events_of, make_repository, write_plan
 
+from forgepool.orchestrator.journal.events import OrderSent, TaskReturned
 from forgepool.workers.agents.cli.acp import AcpReader, acp_program
 from forgepool.workers.agents.cli.acp_calls import judge_permission
 from forgepool.workers.agents.cli.acp_conversation import PermissionAnswerer
@@ -149,6 +150,24 @@ def test_an_endless_answer_is_cut_while_it_is_read(tmp_path: Path) -> None:
     _, closed = reader.read(json.dumps({"id": 1, "result": {"stopReason": "end_turn"}}))
     assert isinstance(closed, Closed) and len(closed.summary) < 33_000
     assert closed.summary.endswith("\n[1,967,000 further characters are left out]"), closed.summary[-99:]
+
+
+@pytest.mark.parametrize(("scope", "kind"), [("extend", "findings"), ("strict", "out_of_scope")])
+def test_a_returned_candidate_of_such_an_agent_is_mended(
+    scope: str, kind: str, tmp_path: Path, redis_program: str
+) -> None:
+    hub = make_repository(tmp_path / "hub", {"agent.py": SCRIPT.read_text()})
+    machine = Machine(folder=tmp_path / "m", name="host-1")
+    machine.folder.mkdir()
+    python = shutil.which("python", path=str(Path(sys.executable).parent))
+    task = {"id": "sums", "agent": {"acp": f"{python} agent.py mend"}, "files": ["sum.py"]}
+    plan = {"name": "acp", "checks": {"there": "test -f agent.py"}, "review": "none", "scope": scope, "tasks": [task]}
+    ran = machine.run("run", write_plan(machine.folder, plan), "--repo", hub.path)
+    assert ran.status == 0, ran
+    assert [one.reason.kind for one in events_of(machine.journal(), TaskReturned)] == [kind]
+    assert [one.mends for one in events_of(machine.journal(), OrderSent)] == [None, 1]
+    assert hub.file("forgepool/acp", "sum.py") == "def total(items):\n    return sum(items)"
+    assert "stray.txt" not in hub.git("ls-tree", "--name-only", "forgepool/acp")
 
 
 def test_a_plans_task_is_done_by_such_an_agent_in_the_sandbox_and_lands(tmp_path: Path, redis_program: str) -> None:

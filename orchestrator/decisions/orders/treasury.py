@@ -1,0 +1,270 @@
+"""
+The limits of a treasury on what all runs together use, and what they leave to one run. Pure.
+
+An attempt or a review counts in the day and month (UTC) in which it was sent, with its reservation until its use is
+known. So nothing moves from one period into the next. Amounts are whole millionths of a dollar, and tokens.
+"""
+
+import calendar
+import math
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple
+
+from pydantic import Field
+
+from forgepool.orchestrator.journal.run_events import TreasuryLimited
+from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Reservation, Use
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
+from forgepool.workers.schema.documents import Version
+from forgepool.workers.schema.orders import Message
+
+MICRO = 1_000_000
+_PAD_USD, _PAD_TOKENS = 1 / MICRO, 1
+"""Added to a cap and counted as used: what is left stays as it is, and no cap is ever zero."""
+_MARGIN = 2
+"""Amounts are rounded to whole ones here and in the ledger of the run."""
+_LEAST = 50
+"""With less than a limit divided by this left, it counts as reached: an attempt could do little with it."""
+
+
+class TreasuryLimit(Message):
+    """A limit on what models use in each day or month. It holds for one project, for one person, or for all."""
+
+    project: str = ""
+    """The address of a repository; empty for all."""
+    person: str = ""
+    """The name of a person who starts runs; empty for all."""
+    per: Literal["day", "month"]
+    """The period, by UTC."""
+    usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    tokens: int | None = Field(default=None, gt=0)
+    at_limit: Literal["hard", "warn", "ask"] = "hard"
+    """`hard`: work waits for the next period. `ask`: a person is asked. `warn`: it is said once, and work goes on."""
+
+    @property
+    def scope(self) -> str:
+        return f"project {self.project}" if self.project else f"person {self.person}" if self.person else "all"
+
+    def period(self, at: float) -> str:
+        return time.strftime("%Y-%m-%d" if self.per == "day" else "%Y-%m", time.gmtime(at))
+
+
+class TreasurySource(Message):
+    """The file `treasury.yaml`."""
+
+    version: Version
+    kept_for_reviews: float = Field(default=0.1, ge=0, le=0.9)
+    """The share of each limit that only reviews may use."""
+    limits: tuple[TreasuryLimit, ...] = Field(min_length=1)
+
+
+class Totals(NamedTuple):
+    """The amounts that count in one period: reservations, until the use is known."""
+
+    orders_usd: int = 0
+    reviews_usd: int = 0
+    orders_tokens: int = 0
+    reviews_tokens: int = 0
+
+    def add(self, other: "Totals") -> "Totals":
+        return Totals(*(one + another for one, another in zip(self, other, strict=True)))
+
+
+NO_TOTALS = Totals()
+
+
+class CountedUse(NamedTuple):
+    """One use as it counts."""
+
+    at: float
+    review: bool
+    usd: float
+    tokens: int
+
+
+def list_counted(state: RunState) -> Iterator[CountedUse]:
+    for task in (*state.tasks.values(), *state.removed.values()):
+        yield from _counted(task.uses.values(), review=False)
+        yield from _counted(task.review.uses.values(), review=True)
+    yield from _counted(state.wave_review.review.uses.values(), review=True)
+
+
+def _counted(uses: Iterable[Use], *, review: bool) -> Iterator[CountedUse]:
+    return (CountedUse(use.sent_at, review, use.counted_usd, use.counted_tokens) for use in uses)
+
+
+def sum_counted(counted: Iterable[CountedUse], limit: TreasuryLimit, period: str) -> Totals:
+    """Add up what was sent in the period."""
+    usd, tokens = [0.0, 0.0], [0, 0]
+    for one in counted:
+        if limit.period(one.at) == period:
+            usd[one.review] += one.usd
+            tokens[one.review] += one.tokens
+    return Totals(to_micro(usd[0]), to_micro(usd[1]), tokens[0], tokens[1])
+
+
+def to_micro(usd: float) -> int:
+    """Return whole millionths, rounded up, but for what a sum of floats is off."""
+    return math.ceil(usd * MICRO - 0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitStanding:
+    """A limit in one period, and what the other runs have of it."""
+
+    limit: TreasuryLimit
+    at: float
+    """A time in the period."""
+    kept: float = 0.0
+    """The share that only reviews may use."""
+    others: Totals = NO_TOTALS
+
+    @property
+    def period(self) -> str:
+        return self.limit.period(self.at)
+
+    @property
+    def cell(self) -> str:
+        """Its name, which all runs use that have such a limit."""
+        return f"{self.limit.scope} {self.period}"
+
+    @property
+    def until(self) -> float:
+        """Unix seconds at which the period ends."""
+        now = time.gmtime(self.at)
+        if self.limit.per == "day":
+            return calendar.timegm((now.tm_year, now.tm_mon, now.tm_mday + 1, 0, 0, 0))
+        return calendar.timegm((now.tm_year, now.tm_mon + 1, 1, 0, 0, 0))
+
+    @property
+    def caps(self) -> tuple[int | None, int | None]:
+        """Millionths of a dollar, and tokens."""
+        return (None if self.limit.usd is None else round(self.limit.usd * MICRO), self.limit.tokens)
+
+    def parts(self) -> tuple[int, int]:
+        """Return the part of both that only reviews may use."""
+        usd, tokens = self.caps
+        return (int((usd or 0) * self.kept), int((tokens or 0) * self.kept))
+
+    def left(self, mine: Totals, *, review: bool) -> tuple[int | None, int | None]:
+        """Return what is left of both kinds for an order, or for a review."""
+        used, caps, parts = mine.add(self.others), self.caps, self.parts()
+        spent = ((used.orders_usd, used.reviews_usd), (used.orders_tokens, used.reviews_tokens))
+        found: list[int | None] = []
+        for cap, part, (orders, reviews) in zip(caps, parts, spent, strict=True):
+            left = None if cap is None else cap - orders - (reviews if review else max(reviews, part)) - _MARGIN
+            found.append(left if left is None or cap is None or left >= cap / _LEAST else 0)
+        return found[0], found[1]
+
+    def is_reached(self, mine: Totals) -> bool:
+        used = mine.add(self.others)
+        spent = (used.orders_usd + used.reviews_usd, used.orders_tokens + used.reviews_tokens)
+        return any(cap is not None and amount >= cap for amount, cap in zip(spent, self.caps, strict=True))
+
+    def words(self, mine: Totals, *, reached: bool) -> str:
+        """Return that the limit is reached, or leaves too little, and when its period ends."""
+        used, parts = mine.add(self.others), []
+        if self.limit.usd is not None:
+            spent = (used.orders_usd + used.reviews_usd) / MICRO
+            parts.append(f"{spent:.2f} of {self.limit.usd:.2f} USD")
+        if self.limit.tokens is not None:
+            parts.append(f"{used.orders_tokens + used.reviews_tokens:,} of {self.limit.tokens:,} tokens")
+        ends = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(self.until))
+        whose = "all runs" if self.limit.scope == "all" else f"all runs of {self.limit.scope}"
+        return (
+            f"the treasury's limit of the {self.limit.per} {'is reached' if reached else 'leaves too little'}: "
+            f"{' and '.join(parts)} are spent or reserved by {whose}; the {self.limit.per} ends at {ends}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreasuryFacts:
+    """The limits that hold for a run, as they stand when it decides."""
+
+    current: tuple[LimitStanding, ...]
+    open: bool = True
+    """False until all runs have said what they use: until then nothing may be reserved."""
+    _sums: dict[str, tuple[int, Totals]] = field(default_factory=dict, compare=False, repr=False)
+
+    def mine(self, state: RunState, standing: LimitStanding) -> Totals:
+        """Return what the run itself has of a limit."""
+        number, found = self._sums.get(standing.cell, (-1, Totals()))
+        if number != state.number:
+            found = sum_counted(list_counted(state), standing.limit, standing.period)
+            self._sums[standing.cell] = state.number, found
+        return found
+
+    def restrict(self, own: Budget, state: RunState) -> BudgetLedger:
+        """
+        Return the budget of the run with what counts of it; where the treasury leaves less, what it leaves, with what
+        the run has in the same period.
+        """
+        ledger, left = BudgetLedger.of(own, state.uses()), self.left(state, review=True)
+        usd, tokens = own.usd, own.tokens
+        if left.usd is not None and (ledger.left_usd is None or left.usd < ledger.left_usd):
+            mine = self._mine_of_tightest(state, 0) / MICRO + _PAD_USD
+            usd, ledger = mine + left.usd, replace(ledger, usd=mine)
+        if left.tokens is not None and (ledger.left_tokens is None or left.tokens < ledger.left_tokens):
+            mine_tokens = self._mine_of_tightest(state, 1) + _PAD_TOKENS
+            tokens, ledger = mine_tokens + left.tokens, replace(ledger, tokens=mine_tokens)
+        return replace(ledger, cap=Budget(usd=usd, tokens=tokens))
+
+    def _mine_of_tightest(self, state: RunState, kind: Literal[0, 1]) -> int:
+        """Return what the run has of the limit with the least left, on dollars or on tokens."""
+        lefts = ((self._left(state, standing)[kind], standing) for standing in self._restricting(state))
+        found = [(left, standing) for left, standing in lefts if left is not None]
+        mine = self.mine(state, min(found, key=lambda one: one[0])[1])
+        return mine.orders_tokens + mine.reviews_tokens if kind else mine.orders_usd + mine.reviews_usd
+
+    def _left(self, state: RunState, standing: LimitStanding, *, review: bool = True) -> tuple[int | None, int | None]:
+        return standing.left(self.mine(state, standing), review=review)
+
+    def left(self, state: RunState, *, review: bool, task: TaskState | None = None) -> Reservation:
+        """
+        Return what an order or a review may reserve now; None is without limit. A `task` under way that was sent in an
+        earlier period gets no more: it goes on with another attempt.
+        """
+        use = None if task is None or task.phase != "running" else task.uses.get(task.attempt)
+        usd: list[int] = []
+        tokens: list[int] = []
+        for standing in self._restricting(state):
+            shut = not self.open or (use is not None and standing.limit.period(use.sent_at) != standing.period)
+            found = self._left(state, standing, review=review)
+            usd += [] if found[0] is None else [0 if shut else found[0]]
+            tokens += [] if found[1] is None else [0 if shut else found[1]]
+        return Reservation(usd=min(usd) / MICRO if usd else None, tokens=min(tokens) if tokens else None)
+
+    def _restricting(self, state: RunState) -> Iterator[LimitStanding]:
+        return (standing for standing in self.current if restricts(state, standing))
+
+    def find_tightest(self, state: RunState, *, review: bool) -> LimitStanding | None:
+        """Return the limit with the least part left; None where no limit holds work back."""
+        least: tuple[float, LimitStanding] | None = None
+        for standing in self._restricting(state) if self.open else ():
+            left = self._left(state, standing, review=review)
+            share = min(part / cap for part, cap in zip(left, standing.caps, strict=True) if part is not None and cap)
+            if least is None or share < least[0]:
+                least = (share, standing)
+        return None if least is None else least[1]
+
+    def note(
+        self, state: RunState, standing: LimitStanding, effect: Literal["waits", "asks", "warned"]
+    ) -> TreasuryLimited:
+        words = standing.words(self.mine(state, standing), reached=effect == "warned")
+        return TreasuryLimited(cell=standing.cell, effect=effect, words=words, until=standing.until)
+
+    def warn(self, state: RunState) -> Iterator[TreasuryLimited]:
+        """Yield, once in a period, that a limit is reached that only warns."""
+        for standing in self.current if self.open else ():
+            is_new = standing.limit.at_limit == "warn" and standing.cell not in state.treasury
+            if is_new and standing.is_reached(self.mine(state, standing)):
+                yield self.note(state, standing, "warned")
+
+
+def restricts(state: RunState, standing: LimitStanding) -> bool:
+    """Tell whether nothing may be reserved beyond it: a person may have let the run pass it in its period."""
+    noted = state.treasury.get(standing.cell)
+    return standing.limit.at_limit != "warn" and (noted is None or noted.effect != "passed")

@@ -1,0 +1,179 @@
+"""An attempt begins with the returned work of the one before it, or with nothing: the rule, and a person's word."""
+
+from typing import Any
+
+import pytest
+from plans import RUN, answered, begun, course, follow, sent, task
+
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import why_never_mends
+from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack
+from forgepool.workers.schema.reports import EarlierWork
+
+FILES = ("x", "y", "z")
+OF = course(task("a", files=FILES, attempts=9, agent=BuiltinAgent()))
+
+
+def returned(attempt: int, kind: ReasonKind, *paths: str) -> e.TaskReturned:
+    return e.TaskReturned(task="a", reason=ReasonPack(attempt=attempt, kind=kind, summary=kind, paths=paths))
+
+
+def judged(*kinds: ReasonKind, of: PlanIndex = OF, paths: tuple[str, ...] = ()) -> RunState:
+    """Return a state in which each attempt made a candidate of three files that came back for this reason."""
+    rounds = (
+        (sent("a", n), answered("a", n, paths=FILES), returned(n, kind, *paths)) for n, kind in enumerate(kinds, 1)
+    )
+    return begun(of, *(event for each in rounds for event in each))
+
+
+def next_order(state: RunState, of: PlanIndex = OF) -> e.OrderSent:
+    (found,) = (
+        one for one in decide(of, state, now=200.0, order_slots=1, draining=False) if isinstance(one, e.OrderSent)
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mends"),
+    [
+        *((([kind],), 1) for kind in ("findings", "out_of_scope", "review_failed", "rejected", "check_failed")),
+        *((([kind],), None) for kind in ("no_change", "verify_failed", "agent_failed", "limits", "refused")),
+        ((["findings", "check_failed"],), 2),
+        ((["check_failed", "check_failed"],), None),
+        ((["check_failed", "findings", "check_failed"],), 3),
+    ],
+)
+def test_work_that_can_be_mended_is_begun_with_unless_it_came_back_twice_alike(
+    kinds: tuple[list[ReasonKind]], mends: int | None
+) -> None:
+    assert next_order(judged(*kinds[0])).mends == mends
+
+
+@pytest.mark.parametrize(("paths", "mends"), [((), 1), (("x",), 1), (("x", "y"), None)])
+def test_after_a_conflict_in_most_files_an_attempt_begins_afresh(paths: tuple[str, ...], mends: int | None) -> None:
+    assert next_order(judged("conflict", paths=paths)).mends == mends
+
+
+@pytest.mark.parametrize(
+    ("agent", "said", "why"),
+    [
+        (CliAgent(program="claude"), {}, ""),
+        (BuiltinAgent(workflow="build"), {}, ""),
+        (CommandAgent(run="true"), {}, "is done by a command"),
+        (BuiltinAgent(red_first=True), {}, "has phases of its own"),
+        (BuiltinAgent(workflow="red-green-refactor"), {}, "has phases of its own"),
+        (BuiltinAgent(), {"files": ()}, "changes no file"),
+        (BuiltinAgent(), {"answers": True}, "changes no file"),
+    ],
+)
+def test_some_tasks_never_begin_with_earlier_work(agent: AgentSpec, said: dict[str, Any], why: str) -> None:
+    of = course(task("a", agent=agent, attempts=9, **{"files": FILES, **said}))
+    assert why_never_mends(of, "a").startswith(why) and bool(why) == bool(why_never_mends(of, "a"))
+    if not of.tasks["a"].answers:
+        assert next_order(judged("findings", of=of), of).mends == (None if why else 1)
+
+
+def test_work_that_the_hub_lacks_is_not_begun_with() -> None:
+    state = begun(OF, sent("a"), answered("a", withheld="the hub is away"), returned(1, "findings"))
+    assert next_order(state).mends is None
+
+
+def failed_unverified() -> RunState:
+    """Return a state in which a candidate came back, and the attempt after it failed without one."""
+    red = ReasonPack(attempt=2, kind="verify_failed", summary="red")
+    answer = answered("a", 2, "verify_failed", unverified="u-2")
+    return follow(judged("findings"), sent("a", 2), answer, e.TaskFailed(task="a", reason=red))
+
+
+def retry(state: RunState, begins: str, of: PlanIndex = OF) -> e.OrderSent:
+    asked = PersonRequest.model_validate({"do": "retry", "task": "a", "begins": begins})
+    return next_order(follow(state, *grant_request(of, state, asked)), of)
+
+
+@pytest.mark.parametrize(("begins", "mends"), [("", None), ("candidate", 2), ("fresh", None)])
+def test_a_person_may_have_any_kept_work_begun_with(begins: str, mends: int | None) -> None:
+    state = failed_unverified()
+    found = retry(state, begins)
+    assert found.mends == mends
+    follow(state, found)
+    made = order(OF, state, state.tasks["a"], state.tasks["a"].messages[0], now=200.0, resent=False)
+    ref = f"refs/forgepool/{RUN}/unverified/a/2"
+    assert made.mends == (mends and EarlierWork(attempt=2, commit="u-2", ref=ref))
+
+
+def test_a_persons_word_holds_until_the_next_judgement() -> None:
+    state = failed_unverified()
+    follow(state, found := retry(state, "candidate"), _answer(found), returned(found.attempt, "agent_failed"))
+    assert (found.mends, next_order(state).mends) == (2, None)
+
+
+def test_fresh_is_fresh_though_its_worker_dies() -> None:
+    of = course(task("a", files=FILES, attempts=9, agent=CliAgent(program="claude")))
+    state = judged("findings", of=of)
+    follow(state, e.TaskCancelled(task="a"))
+    follow(state, *grant_request(of, state, PersonRequest(do="retry", task="a", begins="fresh")))
+    for _ in range(2):
+        follow(state, found := next_order(state, of), e.MessageLost(message_id=found.message_id, why="gone"))
+        assert found.mends is None
+    follow(state, found := next_order(state, of), _answer(found), returned(found.attempt, "findings"))
+    assert state.tasks["a"].begins == ""
+
+
+def _answer(found: e.OrderSent, **said: Any) -> e.OrderAnswered:
+    made = answered("a", found.attempt, paths=FILES, **said)
+    return made.model_copy(update={"result": made.result.model_copy(update={"token": found.token})})
+
+
+def test_an_interrupted_attempt_goes_on_with_the_work_that_it_began_with() -> None:
+    state = judged("findings")
+    follow(state, found := next_order(state), e.MessageLost(message_id=found.message_id, why="gone"))
+    again = next_order(state)
+    assert (found.mends, again.resumes, again.mends, again.base) == (1, 2, 1, "c0")
+    assert sentence(again) == "a: attempt 3 begins on c0, continuing attempt 2, mending attempt 1"
+
+
+def test_an_order_names_the_work_where_the_hub_has_it() -> None:
+    state = judged("findings")
+    follow(state, next_order(state))
+    task_, message = state.tasks["a"], state.tasks["a"].messages[0]
+    first, second = (order(OF, state, task_, message, now=200.0, resent=again) for again in (False, True))
+    assert first.mends == EarlierWork(attempt=1, commit="c-a-1", ref=f"refs/forgepool/{RUN}/orders/a/1")
+    assert second.mends == first.mends
+
+
+@pytest.mark.parametrize(
+    ("unmended", "moved", "returned_at_once"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_the_same_candidate_on_the_same_tip_comes_back_at_once(
+    unmended: bool, moved: bool, returned_at_once: bool
+) -> None:
+    """Nothing is tested, and the next attempt begins afresh, since it is the same reason twice."""
+    state = judged("check_failed")
+    found = next_order(state)
+    if moved:
+        found = found.model_copy(update={"base": "c1"})
+    follow(state, found, _answer(found, mended=1, unmended=unmended))
+    decided = decide(OF, state, now=201.0, order_slots=1, draining=False)
+    if not returned_at_once:
+        assert [one.kind for one in decided] == ["entry.queued"]
+        return
+    (back,) = decided
+    assert isinstance(back, e.TaskReturned) and (back.reason.attempt, back.reason.kind) == (2, "check_failed")
+    assert "it left the change of attempt 1 as it was" in back.reason.summary
+    assert next_order(follow(state, back)).mends is None
+
+
+def test_an_unchanged_candidate_is_judged_again_where_a_person_asked_for_it() -> None:
+    """The person may have mended what was wrong outside of it."""
+    state = judged("check_failed")
+    follow(state, e.TaskCancelled(task="a"))
+    follow(state, *grant_request(OF, state, PersonRequest(do="retry", task="a", begins="candidate")))
+    follow(state, found := next_order(state), _answer(found, mended=1, unmended=True))
+    assert [one.kind for one in decide(OF, state, now=201.0, order_slots=1, draining=False)] == ["entry.queued"]

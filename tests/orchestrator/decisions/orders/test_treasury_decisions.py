@@ -1,0 +1,172 @@
+"""What a run decides where the limits on all runs leave it little: pure, with the amounts of the others as facts."""
+
+from typing import Any
+
+import pytest
+from plans import answered, awaited, begun, check_sent, course, follow, queued, sent, task, verdict
+
+from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.treasury import LimitStanding, Totals, TreasuryFacts, TreasuryLimit
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.plan.entries import PlanReview
+from forgepool.orchestrator.reports.attention import Liveness, attention
+from forgepool.orchestrator.reports.costs import describe_money
+from forgepool.orchestrator.reports.status import standing as run_standing
+from forgepool.orchestrator.state.run import RunState
+from forgepool.supervisor.messages.requests import ReviewPolicy
+from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
+
+NOW = 86_400.0 * 20_000
+DAY = TreasuryLimit(per="day", usd=10.0)
+USD = 1_000_000
+
+
+def paid(name: str, *needs: str, **said: Any) -> Any:
+    return task(name, *needs, files=[f"{name}.txt"], agent=BuiltinAgent(), limits=Limits(cost_usd=2.0), **said)
+
+
+def facts(limit: TreasuryLimit = DAY, others: float = 0.0, *, kept: float = 0.0, is_open: bool = True) -> TreasuryFacts:
+    used = Totals(orders_usd=int(others * USD))
+    return TreasuryFacts(current=(LimitStanding(limit=limit, at=NOW, kept=kept, others=used),), open=is_open)
+
+
+def step(of: PlanIndex, state: RunState, *, now: float = NOW, review_slots: int = 1) -> list[e.Event]:
+    found: list[e.Event] = []
+    while more := decide(of, state, now=now, order_slots=9, check_slots=0, review_slots=review_slots, draining=False):
+        found += more
+        follow(state, *more, at=now)
+    return found
+
+
+def orders(events: list[e.Event]) -> dict[str, float | None]:
+    return {one.task: one.reserved_usd for one in events if isinstance(one, e.OrderSent)}
+
+
+def three(treasury: TreasuryFacts | None, **said: Any) -> tuple[PlanIndex, RunState]:
+    of = course(paid("a"), paid("b"), paid("c"), task("free"), review="none", **said).within(treasury)
+    return of, begun(of, at=NOW)
+
+
+def made(state: RunState, name: str, usd: float) -> e.OrderAnswered:
+    one = state.tasks[name]
+    assert one.message is not None
+    return answered(name, one.attempt, spent=Spent(turns=1, cost_usd=usd), token=one.message.token)
+
+
+def test_without_a_treasury_everything_starts_as_before() -> None:
+    of, state = three(None)
+    assert orders(step(of, state)) == {"a": 2.0, "b": 2.0, "c": 2.0, "free": None}
+
+
+def test_only_what_the_others_leave_is_started_and_commands_go_on() -> None:
+    of, state = three(facts(others=5.5))
+    events = step(of, state)
+    assert orders(events) == {"a": 2.0, "b": 2.0, "free": None}
+    (told,) = [one for one in events if isinstance(one, e.TreasuryLimited)]
+    assert (told.effect, told.until) == ("waits", NOW + 86_400.0)
+    assert told.words == (
+        "the treasury's limit of the day leaves too little: 9.50 of 10.00 USD are spent or reserved by all runs; the "
+        "day ends at 2024-10-05 00:00 UTC"
+    )
+    assert describe_money(told) == f"work waits: {told.words}"
+    shown = {one.task: one for one in run_standing(of.within(None), state, now=NOW, live=True).tasks}
+    assert shown["c"].detail == f"waits: {told.words}" and state.tasks["c"].phase == "pending"
+    assert step(of, state) == [], "it is told once"
+    follow(state, made(state, "a", 0.5), at=NOW)
+    assert orders(step(of, state)) == {"c": 0.5}, "what comes back is given to the next, as 'a' used it"
+    assert state.treasury_words == ""
+
+
+def test_a_hard_limit_parks_nothing_and_work_goes_on_in_the_next_period() -> None:
+    of, state = three(facts(others=10.0))
+    assert orders(step(of, state)) == {"free": None} and state.count("needs_human") == 0
+    tomorrow = TreasuryFacts(current=(LimitStanding(limit=DAY, at=NOW + 86_400.0),))
+    assert orders(step(of.within(tomorrow), state, now=NOW + 86_400.0)).keys() == {"a", "b", "c"}
+
+
+def test_a_run_of_its_own_budget_that_is_used_up_still_asks_for_that() -> None:
+    of = course(paid("a"), review="none", budget=Budget(usd=1.0)).within(facts())
+    state = begun(of, at=NOW)
+    step(of, state)
+    failed = made(state, "a", 1.0)
+    failed = failed.model_copy(update={"result": failed.result.model_copy(update={"outcome": "verify_failed"})})
+    follow(state, failed, at=NOW)
+    (parked,) = [one for one in step(of, state) if isinstance(one, e.TaskParked)]
+    assert "forgepool budget r-1 --usd USD" in parked.question
+
+
+def test_what_the_run_used_in_earlier_periods_takes_nothing_of_this_one() -> None:
+    of, state = three(None)
+    follow(state, *[one for one in decide(of, state, now=NOW - 9e5, order_slots=1, draining=False)], at=NOW - 9e5)
+    follow(state, made(state, "a", 500.0), at=NOW - 8e5)
+    of = of.within(facts(others=5.5))
+    assert orders(step(of, state)) == {"b": 2.0, "c": 2.0, "free": None}
+
+
+def test_nothing_that_costs_starts_before_all_runs_have_told_what_they_use() -> None:
+    of, state = three(facts(is_open=False))
+    assert orders(step(of, state)) == {"free": None} and not state.treasury
+
+
+def test_a_limit_that_asks_parks_what_waits_and_a_retry_lets_the_run_pass_it_in_its_period() -> None:
+    of, state = three(facts(DAY.model_copy(update={"at_limit": "ask"}), 10.0))
+    events = step(of, state)
+    told = [one for one in events if isinstance(one, e.TreasuryLimited) and one.effect == "asks"]
+    parked = [one for one in events if isinstance(one, e.TaskParked)]
+    assert len(told) == 1 and {one.task for one in parked} == {"a", "b", "c"}
+    assert parked[0].why == "budget" and "forgepool retry r-1 a lets this run pass it until then" in parked[0].question
+    rows = [row for row in attention(of.within(None), state, Liveness(live=True, now=NOW)) if row.cause == "budget"]
+    assert [row.command for row in rows] == [f"forgepool retry r-1 {name}" for name in "abc"]
+    said = grant_request(of, state, PersonRequest(do="retry", task="a", by="ada"))
+    assert [one.kind for one in said] == ["treasury.limited", "task.retried"]
+    follow(state, *said, at=NOW)
+    assert orders(step(of, state)) == {"a": 2.0, "b": 2.0, "c": 2.0}, "the others go on with it"
+    tomorrow = TreasuryFacts(current=(LimitStanding(limit=DAY, at=NOW + 86_400.0, others=Totals(10 * USD)),))
+    assert tomorrow.left(state, review=False).usd == 0.0, "the word was for one period"
+
+
+def test_a_limit_that_warns_is_told_once_and_holds_nothing_back() -> None:
+    of, state = three(facts(DAY.model_copy(update={"at_limit": "warn"}), 10.0))
+    events = step(of, state)
+    told = [one for one in events if isinstance(one, e.TreasuryLimited)]
+    assert [one.effect for one in told] == ["warned"] and "is reached: 16.00 of 10.00 USD" in told[0].words
+    assert orders(events) == {"a": 2.0, "b": 2.0, "c": 2.0, "free": None}
+    follow(state, made(state, "a", 0.5), at=NOW)
+    assert not [one for one in step(of, state) if isinstance(one, e.TreasuryLimited)]
+
+
+def at_review(treasury: TreasuryFacts) -> tuple[PlanIndex, RunState]:
+    of = course(paid("a"), paid("b"), review=PlanReview(policy=ReviewPolicy()))
+    state = begun(of, sent("a"), answered("a"), queued("a", reviewed=True), check_sent("a"))
+    follow(state, e.CheckAnswered(task="a", result=verdict("a")), awaited("a"))
+    return of.within(treasury), state
+
+
+def test_the_part_kept_for_reviews_is_used_by_reviews_alone() -> None:
+    of, state = at_review(facts(others=9.0, kept=0.1))
+    events = step(of, state)
+    (asked,) = [one for one in events if isinstance(one, e.ReviewSent)]
+    assert asked.reserved_usd is not None and 0 < asked.reserved_usd <= 1.0 and not orders(events)
+
+
+def test_a_review_that_does_not_fit_waits_and_says_so() -> None:
+    of, state = at_review(facts(others=9.9, kept=0.1))
+    events = step(of, state)
+    assert not [one for one in events if isinstance(one, e.ReviewSent | e.TaskParked)]
+    shown = {one.task: one for one in run_standing(of.within(None), state, now=NOW, live=True).tasks}
+    assert shown["a"].detail.startswith("its review waits: the treasury's limit of the day leaves too little")
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_an_attempt_gets_more_only_in_the_period_in_which_it_was_sent(later: bool) -> None:
+    of = course(paid("a"), review="none", budget=Budget(usd=1.0)).within(facts())
+    state = begun(of, at=NOW)
+    step(of, state)
+    now = NOW + 86_400.0 if later else NOW
+    there = of.within(TreasuryFacts(current=(LimitStanding(limit=DAY, at=now),)))
+    left = there.treasury.left(state, review=False, task=state.tasks["a"]) if there.treasury else None
+    assert left is not None and left.usd == pytest.approx(0.0 if later else 9.0, abs=1e-4)

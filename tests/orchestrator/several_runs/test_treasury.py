@@ -1,0 +1,291 @@
+"""The limits on all runs together: no cap is passed by a cent, and nothing is reserved for ever."""
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from plans import course, result, review, task
+
+from forgepool.orchestrator.decisions.orders.treasury import (
+    MICRO,
+    LimitStanding,
+    Totals,
+    TreasuryLimit,
+    list_counted,
+    sum_counted,
+)
+from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.journal.store import Journal
+from forgepool.orchestrator.run import run_folder
+from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk, open_desk, read_treasury
+from forgepool.orchestrator.run.run_folder import RunOptions
+from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.schema.orders import BuiltinAgent, Spent
+from forgepool.workers.schema.settings import Settings
+
+ROUNDS = int(os.environ.get("ROUNDS", "1000"))
+DAY_S = 24 * 3600.0
+TASKS = [f"t{number}" for number in range(8)]
+PLAN = course(*(task(name, agent=BuiltinAgent()) for name in TASKS)).plan
+LIMITS = """
+version: 1
+kept_for_reviews: 0.2
+limits:
+  - {per: day, usd: 2.0, tokens: 2000}
+  - {per: month, usd: 9.0}
+  - {project: /one, per: day, usd: 1.2}
+  - {person: ada, per: day, usd: 1.0}
+"""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    made = Settings(home=tmp_path / "home", cache=tmp_path / "cache", person="ada")
+    made.home.mkdir()
+    (made.home / "treasury.yaml").write_text(LIMITS)
+    return made
+
+
+@dataclass
+class Player:
+    """A run: its journal, and as long as a process runs it, its state and its side of the treasury."""
+
+    settings: Settings
+    redis: Redis
+    options: RunOptions
+    now: float
+    journal: Journal = field(init=False)
+    state: RunState = field(init=False)
+    desk: TreasuryDesk = field(init=False)
+    sums: dict[tuple[str, int], Totals] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        kept = run_folder.keep(self.settings, self.options, PLAN)
+        self.wake()
+        self.take(e.RunStarted(run=kept.options.run, plan_digest="d", hub=kept.options.hub, target="t", tip="c0"))
+
+    @property
+    def run(self) -> str:
+        return self.options.run
+
+    def wake(self) -> None:
+        folder = run_folder.runs_folder(self.settings) / self.run
+        self.journal = Journal(folder)
+        self.state = run_folder.open_run(self.settings, self.run).state()
+        desk = open_desk(self.settings, read_treasury(self.settings), self.options, self.redis, alone=True)
+        assert desk is not None
+        self.desk = desk
+
+    def die(self) -> None:
+        """End as by `kill -9`: nothing is said to Redis."""
+        self.journal.close()
+
+    def take(self, *events: e.Event) -> None:
+        self.journal.append(events, at=self.now)
+        for event in events:
+            apply(self.state, event, number=self.state.number + 1, at=self.now)
+
+    def total(self, standing: LimitStanding) -> Totals:
+        key = (standing.cell, self.state.number)
+        if key not in self.sums:
+            self.sums = {one: amounts for one, amounts in self.sums.items() if one[1] == self.state.number}
+            self.sums[key] = sum_counted(list_counted(self.state), standing.limit, standing.period)
+        return self.sums[key]
+
+    def reserve(self, event: e.Event, now: float) -> Sequence[e.Event]:
+        return self.desk.reserve(self.state, [event], now)[0]
+
+    def order(self, name: str, usd: float, tokens: int, now: float) -> e.OrderSent:
+        attempt = self.state.tasks[name].attempt + 1
+        message = f"{self.run}.{name}.{attempt}"
+        money = {"reserved_usd": usd, "reserved_tokens": tokens}
+        return e.OrderSent(task=name, attempt=attempt, message_id=message, token="t", base="c0", issued_at=now, **money)
+
+    def review(self, usd: float, now: float) -> e.WaveReviewSent:
+        number = self.state.wave_review.review.sent + 1
+        said = {"tasks": (), "issued_at": now, "reserved_usd": usd, "reserved_tokens": 10}
+        return e.WaveReviewSent(
+            number=number, message_id=f"{self.run}.w-{number}", token="t", base="c0", tip="c0", **said
+        )
+
+
+@dataclass
+class Fleet:
+    """Ten runs that do anything at any time."""
+
+    settings: Settings
+    redis: Redis
+    chance: random.Random
+    now: float
+    live: list[Player] = field(default_factory=list)
+    dead: list[Player] = field(default_factory=list)
+    gone: list[Player] = field(default_factory=list)
+    """Runs that are never resumed."""
+    limits: tuple[TreasuryLimit, ...] = ()
+    made: int = 0
+    reserved: int = 0
+    refused: int = 0
+
+    def begin(self) -> Player:
+        self.made += 1
+        hub = self.chance.choice(("/one", "/two"))
+        person = self.chance.choice(("ada", "bob"))
+        fields = {"target": "t", "workers": 1, "plan_file": "", "plan_file_digest": "", "person": person}
+        options = RunOptions(run=f"p-{self.made}", hub=hub, **fields)
+        player = Player(self.settings, self.redis, options, self.now)
+        self.live.append(player)
+        return player
+
+    def act(self) -> None:
+        if len(self.live) + len(self.dead) < 10:
+            self.begin()
+        chosen = self.chance.random()
+        if chosen < 0.06 and self.live:
+            self._kill(self.chance.choice(self.live))
+        elif chosen < 0.12 and self.dead:
+            player = self.dead.pop(self.chance.randrange(len(self.dead)))
+            if self.chance.random() < 0.3:
+                self.gone.append(player)
+            else:
+                player.wake()
+                self.live.append(player)
+        elif chosen < 0.13:
+            self.redis.flushall()
+        elif chosen < 0.16:
+            self.now += self.chance.choice((60.0, 3600.0, 8 * 3600.0))
+        elif self.live:
+            self._work(self.chance.choice(self.live))
+
+    def _kill(self, player: Player) -> None:
+        player.die()
+        self.live.remove(player)
+        self.dead.append(player)
+
+    def _work(self, player: Player) -> None:
+        player.now = self.now
+        state, chosen = player.state, self.chance.random()
+        running, pending = state.in_phase("running"), state.in_phase("pending")
+        wave = state.wave_review.review
+        if chosen < 0.3:
+            player.desk.look(state, self.now)
+        elif chosen < 0.6 and pending:
+            usd = self.chance.choice((0.01, 0.113, 0.25, 0.44, 1.0))
+            self._send(player, player.order(pending[0].id, usd, self.chance.randint(1, 500), self.now))
+        elif chosen < 0.7 and wave.message is None:
+            self._send(player, player.review(self.chance.choice((0.05, 0.2)), self.now))
+        elif chosen < 0.75 and wave.message is not None:
+            spent = self._some(wave.uses[wave.sent].reserved_usd or 0.0)
+            answer = review("", "void").model_copy(update={"request_id": wave.message.message_id, "spent": spent})
+            player.take(e.WaveReviewAnswered(result=answer))
+        elif chosen < 0.85 and running:
+            self._ask(player, running[0].id)
+        elif running:
+            self._answer(player, running[0].id)
+        elif not pending:
+            player.desk.leave()
+            player.die()
+            self.live.remove(player)
+            self.gone.append(player)
+
+    def _some(self, usd: float, tokens: int = 10) -> Spent:
+        share = self.chance.choice((0.0, 0.37, 1.0))
+        return Spent(turns=1, cost_usd=share * usd, output_tokens=int(share * tokens))
+
+    def _ask(self, player: Player, name: str) -> None:
+        held = player.state.tasks[name]
+        use = held.uses[held.attempt]
+        if held.money is None:
+            player.take(e.MoneyAsked(task=name, attempt=held.attempt, kinds=("usd",)))
+        more = (use.reserved_usd or 0.0) + self.chance.choice((0.05, 0.3))
+        granted = e.MoneyGranted(
+            task=name, attempt=held.attempt, reserved_usd=more, reserved_tokens=use.reserved_tokens
+        )
+        self._send(player, granted)
+
+    def _answer(self, player: Player, name: str) -> None:
+        held = player.state.tasks[name]
+        use = held.uses[held.attempt]
+        spent = self._some(use.reserved_usd or 0.0, use.reserved_tokens or 0)
+        answer = result(name, held.attempt, "no_change", spent=spent)
+        answer = answer.model_copy(update={"order_id": f"{player.run}.{name}.{held.attempt}"})
+        player.take(e.OrderAnswered(task=name, result=answer))
+
+    def _send(self, player: Player, event: e.Event) -> None:
+        taken = player.reserve(event, self.now)
+        self.reserved += len(taken)
+        self.refused += not taken
+        if taken and self.chance.random() < 0.1:
+            self._kill(player)  # Between Redis and the journal.
+        else:
+            player.take(*taken)
+
+    def total(self, standing: LimitStanding) -> Totals:
+        """Add up by the journals what all runs that the limit holds for have in its period."""
+        found = Totals()
+        for player in (*self.live, *self.dead, *self.gone):
+            limit, options = standing.limit, player.options
+            if limit.project in ("", options.hub) and limit.person in ("", options.person):
+                found = found.add(player.total(standing))
+        return found
+
+    def forget(self) -> None:
+        """Remove runs that ended before this month, as `forgepool clean` would."""
+        old = [player for player in self.gone if player.now < self.now - 40 * DAY_S]
+        for player in old:
+            shutil.rmtree(run_folder.runs_folder(self.settings) / player.run)
+        self.gone = [player for player in self.gone if player not in old]
+
+    def check(self) -> None:
+        for limit in self.limits:
+            standing = LimitStanding(limit=limit, at=self.now, kept=0.2)
+            used = self.total(standing)
+            if limit.usd is not None:
+                cap = round(limit.usd * MICRO)
+                assert used.orders_usd + used.reviews_usd <= cap, f"{standing.cell}: {used} of {cap}"
+                assert used.orders_usd <= cap - standing.parts()[0], f"{standing.cell}: the reviews' part is used"
+            if limit.tokens is not None:
+                assert used.orders_tokens + used.reviews_tokens <= limit.tokens, f"{standing.cell}: {used}"
+
+
+@pytest.mark.slow
+def test_no_cap_is_passed_under_a_thousand_interleavings_and_kills_of_ten_runs(
+    settings: Settings, redis: Redis
+) -> None:
+    """A step is anything that a run, its death, a loss of Redis or the clock can do; a day passes every few steps."""
+    source = read_treasury(settings)
+    assert source is not None
+    fleet = Fleet(settings, redis, random.Random(19), now=time.time() - 1000 * DAY_S, limits=source.limits)
+    for _ in range(ROUNDS):
+        for _ in range(3):
+            fleet.act()
+            fleet.check()
+        fleet.now += DAY_S if fleet.chance.random() < 0.1 else 0.0
+        fleet.forget()
+    print(fleet.reserved, fleet.refused, fleet.made)
+    _nothing_stays_reserved(fleet)
+
+
+def _nothing_stays_reserved(fleet: Fleet) -> None:
+    """What was killed and is not resumed holds nothing of the next month."""
+    for player in [*fleet.live]:
+        fleet._kill(player)
+    fleet.now += 32 * DAY_S
+    last = fleet.begin()
+    _wait_until_open(last, fleet.now)
+    whole = last.order("t0", 0.79, 0, fleet.now)
+    assert last.reserve(whole, fleet.now) == [whole]
+    last.die()
+
+
+def _wait_until_open(player: Player, now: float) -> None:
+    until = time.monotonic() + 5.0
+    while not player.desk.look(player.state, now).open:
+        assert time.monotonic() < until
+        time.sleep(0.05)
