@@ -61,11 +61,13 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fleet/loop.py
 	$(BIN)/python benchmarks/fleet/scale.py --quick
 	$(BIN)/python benchmarks/fleet/export.py
+	$(BIN)/python benchmarks/fleet/pace.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
 	$(BIN)/python benchmarks/gate.py
 	$(BIN)/python benchmarks/queue/review.py
+	$(BIN)/python benchmarks/queue/batched_reviews.py
 	$(BIN)/python benchmarks/queue/merge_queue.py --seeds 101-103
 	$(BIN)/python benchmarks/queue/landing.py
 

@@ -1,15 +1,17 @@
 """
 Prints the price of reviews by a vendor's batch lane beside the same reviews made live, with the calls that they take.
 
-    python benchmarks/queue/batched_reviews.py [--reviews 100]
+    python benchmarks/queue/batched_reviews.py [--reviews 100] [--lines 200]
 
-Each way reviews the same small changes, composed and judged as in a run, at a local server that speaks the vendors'
-formats and counts what it answers. `live, with tools`: the reviewer reads the changed files, then gives its verdict.
-`live, one call`: it is shown them (`context_mode: injected`). `batch`: that one call, in a batch of its own.
+Each way reviews the same changes, each of a new file with so many lines of surroundings, composed and judged as in a
+run, at a local server that speaks the vendors' formats and counts what it answers. `live, with tools`: the reviewer
+reads the changed files, then gives its verdict. `live, one call`: it is shown them (`context_mode: injected`). `batch`:
+that one call, in a batch of its own.
 
 Prices are the published ones of the model. Tokens are the server's: four characters each, with its simulated prompt
-cache, over what our adapters really sent. The verdicts are scripted, and equal in every way, so that nothing is said of
-how well a model reviews in one call.
+cache, over what our adapters really sent. It finds whatever it has seen before. A vendor does so in a part of the
+batches, so the last column has the price if nothing is found. The verdicts are scripted, and equal in every way, so
+that nothing is said of how well a model reviews in one call.
 """
 
 import argparse
@@ -35,6 +37,9 @@ from vendors.server import VendorServer
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.llm.batch import BatchCall, BatchTicket
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.routing.router import candidates, tariff
+from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.schema.orders import Spent, add_spent
 
 _MODELS: dict[str, Wire] = {"claude-sonnet-5-5": "anthropic", "gpt-6.1-sol": "openai-responses"}
@@ -74,6 +79,7 @@ def by_batch(desk: Desk, number: int, case: Case, sums: Sums) -> None:
     _done.add(number)
 
 
+_surroundings: list[str] = []
 _tickets: dict[int, BatchTicket] = {}
 _began: dict[int, float] = {}
 _done: set[int] = set()
@@ -86,7 +92,7 @@ def _take(found: Review, sums: Sums) -> None:
 
 
 def _files(number: int, case: Case) -> dict[str, str]:
-    return {f"{number}/{case.path}": case.text}
+    return {f"{number}/{case.path}": case.text + "".join(_surroundings)}
 
 
 def _brain(seen: Seen) -> Say:
@@ -114,15 +120,24 @@ def _measure(name: str, model: str, every: list[Case], count: int, base: float |
                 sys.exit(f"the local vendor refused: {server.invalid[0]}")
             usd = sums.spent.cost_usd or 0.0
             share = f"{usd / base:.2f}" if base else "1.00"
+            uncached = _price_uncached(desk, model, sums, batch=review is by_batch)
             print(
                 f"{model:18} {name:17} {sums.reviews:7} {len(server.seen):6} {len(server.batches.all):8} "
                 f"{len(server.batches.looks):6} {sums.spent.input_tokens:9,} {sums.spent.cached_tokens:9,} "
-                f"{sums.spent.output_tokens:8,} {usd:8.4f} {share:>6}",
+                f"{sums.spent.output_tokens:8,} {usd:8.4f} {share:>6} {uncached:9.4f}",
                 flush=True,
             )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return usd
+
+
+def _price_uncached(desk: Desk, model: str, sums: Sums, *, batch: bool) -> float:
+    """Return the price of as many average reviews, if nothing of them is cached."""
+    table = read_table(desk.gate.settings.models_file)
+    given, made = sums.spent.input_tokens // sums.reviews, sums.spent.output_tokens // sums.reviews
+    charged = tariff(table, candidates(table, model, keys={KEY})[0], batch=batch)
+    return sums.reviews * (charged.cost_usd(Usage(input_tokens=given, output_tokens=made)) or 0.0)
 
 
 def _desk(folder: Path, server: VendorServer, model: str) -> Desk:
@@ -152,11 +167,27 @@ def _desk(folder: Path, server: VendorServer, model: str) -> Desk:
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--reviews", type=int, default=100)
-    count = asked.parse_args().reviews
+    asked.add_argument("--lines", type=int, default=200)
+    given = asked.parse_args()
+    count = given.reviews
+    _surroundings.extend(f"VALUE_{at} = {at} * SCALE  # of row {at}\n" for at in range(given.lines))
     os.environ[KEY] = KEY_VALUE
     every = list(cases())
-    head = ("model", "way", "reviews", "calls", "batches", "looks", "input", "cached", "output", "USD", "share")
-    print("{:18} {:17} {:>7} {:>6} {:>8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>6}".format(*head))
+    head = (
+        "model",
+        "way",
+        "reviews",
+        "calls",
+        "batches",
+        "looks",
+        "input",
+        "cached",
+        "output",
+        "USD",
+        "share",
+        "uncached",
+    )
+    print("{:18} {:17} {:>7} {:>6} {:>8} {:>6} {:>9} {:>9} {:>8} {:>8} {:>6} {:>9}".format(*head))
     for model in _MODELS:
         base = None
         for name in ("live, with tools", "live, one call", "batch, one call"):

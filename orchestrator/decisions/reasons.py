@@ -74,12 +74,12 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
     Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
-    Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
-    red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
-    next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
-    mending has not helped. So it does, too, where `why_never_mends` says why.
+    Its candidate must be in the hub, and have come back for one of the `_MENDABLE` reasons. After a conflict in more
+    than half of the candidate's files the next attempt begins afresh: little is left to mend. So it does after two
+    attempts in a row that came back for the same kind of reason: mending has not helped. The next model of a ladder
+    begins afresh, since its mistakes are to be its own. Where `why_never_mends` says why, every attempt does.
 
-    A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
+    A person's word goes before the first three. `candidate` stands for the last work that the hub has, of any kind.
     """
     if task.begins == "fresh" or why_never_mends(course, task.id):
         return None
@@ -91,7 +91,9 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
         return None
     conflicts_mostly = last.kind == "conflict" and 2 * len(last.paths) > work.files
     again = len(task.reasons) > 1 and task.reasons[-2].kind == last.kind
-    return None if conflicts_mostly or again else last.attempt
+    model = None if task.id in course.models else getattr(course.tasks[task.id].agent, "model", None)
+    by_another = task.id in course.rungs and model not in work.models
+    return None if conflicts_mostly or again or by_another else last.attempt
 
 
 def find_last_work(task: TaskState) -> int | None:
@@ -337,7 +339,14 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     entry = state.submitted.get(task.id)
     if entry is not None:
         return entry.author
-    return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
+    if task.result is None:
+        return Author()
+    own = author_of(course.tasks[task.id], task.result)
+    models, families, number = own.models, own.families, task.result.mended
+    while number is not None and (work := task.works.get(number)) is not None:
+        # The models of the work that it began with are authors, too.
+        models, families, number = (*work.models, *models), (*work.families, *families), work.mends
+    return own.model_copy(update={"models": tuple(dict.fromkeys(models)), "families": tuple(dict.fromkeys(families))})
 
 
 def author_of(planned: Task, result: WorkResult | None) -> Author:

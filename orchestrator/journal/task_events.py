@@ -84,12 +84,26 @@ class WorkKept(Message):
     """Why the hub does not have it, and what has it."""
     files: int = 0
     """How many paths it changes; 0 where that is not known."""
+    models: tuple[str, ...] = Field(default=(), exclude_if=lambda models: not models)
+    """The models that made it, as far as an answer tells."""
+    families: tuple[str, ...] = Field(default=(), exclude_if=lambda families: not families)
+    """Theirs."""
+    mends: int | None = Field(default=None, exclude_if=lambda attempt: attempt is None)
+    """The attempt with whose work it began."""
 
 
 def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:
     """Return what an answer says of its attempt's files; nothing where it changed none."""
     result = answered.result
-    kept = WorkKept(task=answered.task, attempt=result.attempt, withheld=result.withheld, files=len(result.paths))
+    kept = WorkKept(
+        task=answered.task,
+        attempt=result.attempt,
+        withheld=result.withheld,
+        files=len(result.paths),
+        models=result.models,
+        families=result.families,
+        mends=result.mended,
+    )
     if result.outcome == "candidate":
         kept = kept.model_copy(update={"what": "candidate", "commit": result.commit or ""})
     elif result.resumable:

@@ -19,6 +19,7 @@ from forgepool.workers.agents.dispatch import perform
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.queue.broker import BrokerAway, connect
+from forgepool.workers.queue.leases import Holder, holders
 from forgepool.workers.queue.replies import WorkNote, tell
 from forgepool.workers.sandbox.layers import NoSandbox, choose_level
 from forgepool.workers.schema.mistakes import DocumentWrong
@@ -34,11 +35,18 @@ from forgepool.workers.workspace.refs import (
     require_hub,
 )
 from forgepool.workers.workspace.resume import sum_carried_over, sum_so_far
-from forgepool.workers.workspace.screening import AttemptWork, why_withheld
+from forgepool.workers.workspace.screening import (
+    AttemptWork,
+    describe_held,
+    find_secrets_held,
+    mask_result,
+    why_withheld,
+)
 from forgepool.workers.workspace.workspace import Workspace, accept, set_up, unprintable
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths
 from forgepool.worktrees.git.git import CommitId, GitFailed, TreeId
+from forgepool.worktrees.git.time_limit import limit_git
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import Mirror, MissingCommit, open_mirror
 
@@ -46,6 +54,8 @@ Stop = Callable[[], bool]
 
 _LONGEST_WAIT_S = 35 * 86400.0
 _LEAST_DISK_BYTES = 1 << 18
+_KEEP_S, _LATE_KEEP_S = 120.0, 20.0
+"""Seconds that git may take to keep work without a verdict; the latter where the run waits for this host to stop."""
 
 _UNHELD = (NoSandbox, HostsRefused, DocumentWrong)
 """Reasons why commands cannot be sandboxed as configured, which the host's user has to correct."""
@@ -90,8 +100,9 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
         try:
             return _perform(workspace, blank, stop)
         except NotDone as ended:
-            result = blank.model_copy(update={**ended.fields, "finished_at": time.time()})
-            result = _keep_unverified(workspace, ended.tree, result)
+            result = mask_result(blank.model_copy(update={**ended.fields, "finished_at": time.time()}))
+            with limit_git(_LATE_KEEP_S if stop() else _KEEP_S):
+                result = _keep_unverified(workspace, ended.tree, result, stop)
     if result.unverified is not None and stop():
         _tell_kept(order, settings, result)
     return result
@@ -120,6 +131,7 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
         raise NotDone(outcome, answer.detail, **about, **waiting, log_tail=answer.log_tail)
     tree, paths = _left_behind(workspace, about, stop)
     _require_acceptance(workspace, tree, about, stop)
+    _require_no_secret(workspace, tree, paths, about)
     result = blank.model_copy(
         update={
             **about,
@@ -132,7 +144,7 @@ def _perform(workspace: Workspace, blank: WorkResult, stop: Stop) -> WorkResult:
         }
     )
     try:
-        return publish(mirror, order, Candidate(base=workspace.base, tree=tree, result=result))
+        return publish(mirror, order, Candidate(base=workspace.base, tree=tree, result=mask_result(result)))
     except GitFailed as away:
         if isinstance(order.agent, BuiltinAgent | ScriptedAgent):
             raise  # Another attempt goes on from its last checkpoint.
@@ -147,7 +159,7 @@ def _describe_beginning(workspace: Workspace) -> str:
     return f"it began afresh, since the hub has the work of attempt {mends.attempt} no longer"
 
 
-def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResult) -> WorkResult:
+def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResult, stop: Stop) -> WorkResult:
     """
     Put the files of an attempt without a candidate into the hub, if it changed any; the result stays what it is.
 
@@ -163,10 +175,22 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
         if not paths or begun:
             return result
         work = AttemptWork(git=git, order=workspace.order, tree=tree, paths=paths)
-        result = result.model_copy(update={"withheld": why_withheld(work)})
-        return publish_unverified(workspace.mirror, workspace.order, Candidate(base=base, tree=tree, result=result))
+        result = mask_result(result, work).model_copy(update={"withheld": why_withheld(work)})
+        candidate = Candidate(base=base, tree=tree, result=result)
+        replaces = not stop() and _has_lease(workspace.order, workspace.settings)
+        return publish_unverified(workspace.mirror, workspace.order, candidate, replaces=replaces)
     except (GitFailed, MissingCommit, Unusable, FileTooLarge, OSError) as trouble:
         return result.model_copy(update={"withheld": f"its work could not be kept: {trouble}"})
+
+
+def _has_lease(order: WorkOrder, settings: Settings) -> bool:
+    """Ask Redis whether this delivery holds the order's lease; one that slept too long does not know yet."""
+    if settings.broker_url is None:
+        return True
+    mine = Holder(order.token, settings.host, os.getpid())
+    with suppress(*BrokerAway), connect(settings.broker_url) as client:
+        return holders(client, [order.order_id]).get(order.order_id) == mine
+    return False
 
 
 def _tell_kept(order: WorkOrder, settings: Settings, result: WorkResult) -> None:
@@ -285,6 +309,16 @@ def _require_acceptance(workspace: Workspace, tree: TreeId, about: dict[str, Any
         outcome: Outcome = "infrastructure" if finding.verdict == "infrastructure" else "verify_failed"
         fields = about | {"log": finding.log}
         raise NotDone(outcome, finding.detail, tree=tree, **fields, log_tail=finding.output)
+
+
+def _require_no_secret(workspace: Workspace, tree: TreeId, paths: tuple[str, ...], about: dict[str, Any]) -> None:
+    """Raise NotDone for secrets for which the gate would return the work, unless the agent's own VERIFY saw none."""
+    if workspace.green == tree:
+        return
+    held = find_secrets_held(AttemptWork(git=workspace.mirror.git, order=workspace.order, tree=tree, paths=paths))
+    if held:
+        sentence, listed = describe_held(held)
+        raise NotDone("verify_failed", sentence, tree=tree, **about, log_tail=listed)
 
 
 def _require_unchanged_acceptance(workspace: Workspace, about: dict[str, Any], stop: Stop) -> None:

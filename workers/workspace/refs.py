@@ -173,12 +173,13 @@ def publish(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResul
             assert_never(answer)
 
 
-def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -> WorkResult:
+def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate, *, replaces: bool) -> WorkResult:
     """
     Commit work that is no candidate, push it with its result, and return that result.
 
-    Another delivery of the order may have left its own work there, which this replaces. Where the hub does not take it,
-    or must not have it, as `withheld` says, the commit stays in the mirror alone.
+    Another delivery of the order may have left its own work there. Only the delivery that has the lease replaces it:
+    one that was stopped may be the earlier of the two. Where the hub does not take it, or must not have it, as
+    `withheld` says, the commit stays in the mirror alone.
     """
     result, ref = candidate.result, work_ref(order.run, order.task, order.attempt)
     subject = f"Unverified, {result.outcome}: {order.title}"
@@ -186,7 +187,7 @@ def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -
     commit = commit_candidate(mirror.git, base=candidate.base, tree=candidate.tree, message=message, at=order.issued_at)
     result = result.model_copy(update={"unverified": commit})
     tag = _tag(mirror.git, commit, result, order)
-    why = result.withheld or _push_unverified(mirror, order, ref, tag)
+    why = result.withheld or _push_unverified(mirror, order, ref, tag, replaces=replaces)
     if not why:
         return result
     if result.withheld:
@@ -196,10 +197,12 @@ def publish_unverified(mirror: Mirror, order: WorkOrder, candidate: Candidate) -
     return result.model_copy(update={"withheld": f"{why}; {where}"})
 
 
-def _push_unverified(mirror: Mirror, order: WorkOrder, ref: str, tag: CommitId) -> str:
+def _push_unverified(mirror: Mirror, order: WorkOrder, ref: str, tag: CommitId, *, replaces: bool) -> str:
     """Return why the hub does not have it; empty where it has."""
     try:
         there = mirror.hub_refs(ref).get(ref)
+        if there is not None and not replaces:
+            return "another delivery of the order has left its own work there"
         pushed = mirror.push([RefUpdate(ref=ref, new=tag, expected=there)], near=(f"refs/heads/{order.target}",))
     except GitFailed as away:
         return f"the hub could not be reached ({away})"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from forgepool.workers.policy.gate_file.document import CheckDefinition, GateFile, as_check
 from forgepool.workers.schema.mistakes import DocumentWrong
-from forgepool.workers.schema.orders import WorkOrder
+from forgepool.workers.schema.orders import WorkOrder, WorkResult
 from forgepool.workers.schema.policy_rules import ScanTerms
 from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, finding_words
 from forgepool.worktrees.commits.changes import FileTooLarge
@@ -50,6 +50,25 @@ def find_held(work: AttemptWork) -> tuple[ScanFinding, ...]:
         return ()
     reviewed = work.order.scans.reviewed or gate.review == "required"
     return find_kept_out(scan(_subject(work, gate)), reviewed=reviewed)
+
+
+def find_secrets_held(work: AttemptWork) -> tuple[ScanFinding, ...]:
+    """Return the secrets for which the gate would return the work. Raises GitFailed."""
+    from forgepool.workers.workspace.scans.content.secrets import RULE
+
+    return tuple(one for one in find_held(work) if one.rule == RULE)
+
+
+def mask_result(result: WorkResult, work: AttemptWork | None = None) -> WorkResult:
+    """Hide what looks like a secret in the texts of a result, and the secrets in the work's files."""
+    from forgepool.workers.workspace.scans.content.secrets import find_secrets, mask
+
+    texts = {name: getattr(result, name) for name in ("detail", "log_tail", "claimed_summary")}
+    if not any(texts.values()):
+        return result
+    found = () if work is None else find_secrets(_subject(work, _gate_at_base(work) or GateFile(checks=())))
+    values = [each.value for each in found]
+    return result.model_copy(update={name: mask(text, values) for name, text in texts.items() if text})
 
 
 def describe_held(held: Sequence[ScanFinding]) -> tuple[str, str]:

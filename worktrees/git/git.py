@@ -35,6 +35,7 @@ from typing import IO, NewType, TypeVar
 
 from forgepool.worktrees.errors import InfrastructureError
 from forgepool.worktrees.git import landlock
+from forgepool.worktrees.git.time_limit import cut_to_limit
 
 T = TypeVar("T")
 CommitId = NewType("CommitId", str)
@@ -315,6 +316,8 @@ def _execute(
     timeout_s: float,
     fence: Fence | None = None,
 ) -> GitOutput:
+    timeout_s = cut_to_limit(timeout_s)
+
     def start(given: int) -> GitOutput:
         with start_git(argv, folder, places, stdin=given, stderr=PIPE) as process:
             try:
@@ -323,7 +326,7 @@ def _execute(
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 # Whatever its own status: a helper may hold the output of a git that has ended.
-                late = f"Timeout: it did not end within {timeout_s:g} s"
+                late = f"Timeout: it did not end within {timeout_s:.3g} s"
                 return GitOutput(status=-signal.SIGKILL, stdout=b"", stderr=late)
         return GitOutput(status=process.returncode, stdout=stdout, stderr=stderr.decode(errors="replace").rstrip("\n"))
 

@@ -47,7 +47,7 @@ def salvage(
     run: Run,
     task: OneTask = None,
     attempt: Annotated[
-        int | None, typer.Option(metavar="N", help="The attempt; default: the newest that left files.")
+        int | None, typer.Option(metavar="N", min=1, help="The attempt; default: the newest that left files.")
     ] = None,
     branch: Annotated[str | None, typer.Option(metavar="NAME", help="Make a branch of the work.")] = None,
     to: Annotated[
@@ -86,12 +86,12 @@ def salvage(
         return 0
     _refuse_to_overwrite(patch)
     work = compose_work(kept, state, state.tasks[task], Settings(), attempt)
-    wish = Wanted(kept=kept, state=state, task=task, branch=branch, to=to, patch=patch, repo=repo)
+    wish = WorkWish(kept=kept, state=state, task=task, branch=branch, to=to, patch=patch, repo=repo)
     return wish.find_partial(work, runs) if partial else wish.get(work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WorkWish:
     """The form in which a task's work is asked for, and the clone."""
 
     kept: KeptRun
@@ -140,7 +140,7 @@ class Wanted:
         found = search.result()
         place = _get(found, wish.branch, self.to, self.patch, self.repo)
         lines = [
-            f"{place}: {self.task}, attempt {work.kept.attempt}: {search.found} pass the gate on {self.state.target} "
+            f"{place}: {self.task}, attempt {work.kept.attempt}: {search.share} pass the gate on {self.state.target} "
             f"at {found.base[:12]}; {search.effort}"
         ]
         if search.ended == "limit":
@@ -198,7 +198,7 @@ def _say_unfinished(search: PartialSearch, state: RunState) -> int:
     if not search.best:
         so_far = "no hunk was found green"
     else:
-        so_far = f"the best so far is {search.found}: git -C {git.git_dir} show {search.result().commit}"
+        so_far = f"the best so far is {search.share}: git -C {git.git_dir} show {search.result().commit}"
     match search.ended:
         case "interrupted":
             return complain(f"interrupted after {search.effort}; {so_far}", 130)
@@ -208,11 +208,11 @@ def _say_unfinished(search: PartialSearch, state: RunState) -> int:
             return complain(f"no hunk was found green in {search.effort}; give a larger --runs", 1)
         case _:
             whole = f"none of {count_of(len(search.parts), 'hunk')} passes the gate on {state.target}"
-            return complain(f"{whole}, after {search.effort}; {search.left_out()[-1].why}", 1)
+            return complain(f"{whole}, after {search.effort}; {search.list_left_out()[-1].why}", 1)
 
 
 def _list_left_out(search: PartialSearch) -> Iterator[str]:
-    left = search.left_out()
+    left = search.list_left_out()
     if left:
         yield "left out:"
     for one in left:

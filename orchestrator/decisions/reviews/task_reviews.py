@@ -48,20 +48,19 @@ def next_reviews(
     sent: list[ReviewSent] = []
     ledger = course.ledger_for(state)
     last = not may_come_back(state)
-    # Those in a batch have their money.
-    able.sort(key=lambda task: task.review.batch is None)
-    for task in able[:free]:
+    # Those in a batch have their money, and waiting longer costs them nothing.
+    fresh, batched = ([task for task in able if (task.review.batch is None) == new] for new in (True, False))
+    for task in fresh[:free]:
         reserved = Reservation()
-        if task.review.batch is not None:
-            reserved = get_reservation(task.review)
-        elif needs_money(course):
+        if needs_money(course):
             least = _least_to_review(course, state, task)
-            found = ledger.reserve(limits(course, task), useful=min(free, len(able)), last=last, least=least)
+            found = ledger.reserve(limits(course, task), useful=min(free, len(fresh)), last=last, least=least)
             if found is None:
                 break
             reserved, ledger, last = found, ledger.with_reserved(found), False
         sent.append(_review(course, state, task, now, reserved))
-    return sent
+    looks = batched[: free - len(sent)]
+    return [*sent, *(_review(course, state, task, now, get_reservation(task.review)) for task in looks)]
 
 
 def needs_money(course: PlanIndex) -> bool:

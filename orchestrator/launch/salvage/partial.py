@@ -1,5 +1,5 @@
 """
-As much of an attempt's work as the gate lets in: the search of `search`, answered by the gate itself.
+The largest part of an attempt's work that the gate lets in: the search of `search`, answered by the gate itself.
 
 Each set of hunks becomes one commit on the target's tip, in this host's mirror alone, and is scanned and checked as a
 candidate is. Only the reviews are left to the queue that the result is submitted to.
@@ -90,7 +90,7 @@ class PartialSearch:
     _known: dict[Parts, GateWord] = field(default_factory=dict)
 
     @property
-    def found(self) -> str:
+    def share(self) -> str:
         return f"{len(self.best)} of {count_of(len(self.parts), 'hunk')}"
 
     @property
@@ -117,13 +117,13 @@ class PartialSearch:
 
     def result(self) -> SalvagedWork:
         """Return the best set as one commit on the target's tip, which may be pushed even if the whole may not."""
-        commit = self._commit(self.best, f"; {self.found}")
+        commit = self._commit(self.best, f"; {self.share}")
         gate, (entry,) = self._gate, self.request.entries
         subject = subject_of(self._git, self.tip, tree_of(self._git, commit), entry, gate.checks, gate.scans)
         kept = replace(self.work.kept, withheld=why_unpushable(subject))
         return SalvagedWork(hub=self.work.hub, kept=kept, base=self.tip, commit=commit)
 
-    def left_out(self) -> list[LeftOut]:
+    def list_left_out(self) -> list[LeftOut]:
         """Return the parts that are not in the best set, each with the reason that says most about it alone."""
         checks = {check.name: check.run for check in self._gate.checks}
         found = [LeftOut(place=path, why="conflicts with the target") for path in self.conflicts]

@@ -1,10 +1,10 @@
 """
 The search for the largest green set of a change's parts. Pure: it asks about sets, and the caller has the gate answer.
 
-Most parts are good and few are bad, so the whole is tried first, and what is bad is found by halving: about log2(n)
-questions for each of them, as a bisection of commits needs. Halving takes parts apart that need each other, and then
-calls good ones bad. So a part that is found bad is tried once with those that share its names, and all that were left
-out are tried again at the end, alone and together, until none of them can be added.
+Most parts are good and few are bad. So the whole is tried first, and each bad part is found by halving, with about
+log2(n) questions. Halving takes parts apart that need each other, and then calls good ones bad. So a part that is found
+bad is tried once with those that share its names. In the end all that were left out are tried again, alone and
+together, until none of them can be added.
 
 Why not ddmin: it finds a smallest failing set. Each of its rounds asks about every part, and a change with two
 unrelated faults needs it twice.

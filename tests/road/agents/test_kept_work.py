@@ -1,10 +1,14 @@
 """Work of failed attempts is kept, and findings of the gate's scans are mended before the work leaves its worker."""
 
 import json
+import os
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_kit import RECORDINGS
 from kit import Machine, Repository, command, events_of, make_repository, wait_until, write_plan
 
 from forgepool.orchestrator.journal import events as e
@@ -122,12 +126,14 @@ def test_work_that_did_not_land_is_salvaged_on_the_tip(ground: Path, machine: Ma
     assert "no task is named" in refused("--branch", "mine")
     assert "only work that did not land" in refused("good")
     assert "give one of" in refused("red", "--branch", "mine", "--patch", "-")
+    assert "attempt 2 of task 'red' has left no files; attempts that have: 1" in refused("red", "--attempt", "2")
     assert repository.refs("refs") == refs
 
     made = machine.run("salvage", run, "red", "--branch", "mine", *clone)
-    assert (
-        made.status == 0 and f"forgepool queue submit mine --target {_BRANCH} --repo {repository.path}\n" in made.out
-    ), made.err
+    clone_of = f"--target {_BRANCH} --repo {repository.path} --hub {repository.path}/.git"
+    assert made.status == 0 and f"forgepool queue submit mine {clone_of} --agent command\n" in made.out, (
+        made.out + made.err
+    )
     assert repository.git("rev-parse", "mine^") == tip and repository.file("mine", "r.txt") == "made"
     assert "has a branch 'mine' already" in refused("red", "--branch", "mine", *clone)
     assert "is no name for a branch" in refused("red", "--branch", "a..b", *clone)
@@ -151,6 +157,39 @@ def test_work_that_did_not_land_is_salvaged_on_the_tip(ground: Path, machine: Ma
     assert clashed.status == 0 and f"it conflicts with {_BRANCH} in r.txt" in clashed.out, clashed.err
     assert repository.git("rev-parse", "as-made") == repository.git("rev-parse", f"{ref}^{{commit}}")
     assert machine.journal() == before
+
+
+def test_the_work_of_any_attempt_of_a_program_is_salvaged_and_submitted(
+    ground: Path, machine: Machine, repository: Repository
+) -> None:
+    """Two attempts fail. Another commit brings what the second made. The printed commands are run as they stand."""
+    folder = machine.folder / "bin"
+    folder.mkdir()
+    shutil.copy(RECORDINGS / "claude" / "claude-success.jsonl", folder / "said")
+    change = 'if [ "$FORGEPOOL_ATTEMPT" = 2 ]; then printf "a\\n" > n.txt; else echo made > r.txt; fi'
+    (folder / "claude").write_text(f"#!/bin/sh\ncat >/dev/null\n{change}\ncat '{folder}/said'\n")
+    (folder / "claude").chmod(0o755)
+    machine.variables |= {"PATH": f"{folder}:{os.environ['PATH']}", "ANTHROPIC_API_KEY": "road-key"}
+    red = {"id": "red", "files": ["*.txt"], "agent": {"cli": "claude"}, "acceptance": ["false"], "attempts": 2}
+    good = {"id": "good", "files": ["g.md"], "agent": command("echo g > g.md"), "priority": 1}
+    assert machine.run("run", _plan(ground, red, good), "--repo", repository.path, "--workers", "1").status == 1
+    run, clone = machine.runs()[0], ["--repo", str(repository.path)]
+    assert "n.txt" in machine.run("salvage", run, "red").out
+    repository.git("checkout", "-q", _BRANCH)
+    (repository.path / "n.txt").write_text("a\n")
+    repository.git("add", "-A")
+    repository.git("commit", "-q", "-m", "theirs")
+    for name, more in (("newest", []), ("first", ["--attempt", "1"])):
+        made = machine.run("salvage", run, "red", "--branch", name, *more, *clone)
+        assert made.status == 0 and f"branch {name}: red, attempt 1" in made.out, made.out + made.err
+        assert repository.file(name, "r.txt") == "made"
+        program, *words = shlex.split(made.out.partition("submit it: ")[2])
+        assert program == "forgepool" and words[-4:] == ["--agent", "claude", "--family", "claude"], words
+        submitted = machine.run(*words)
+        assert submitted.status == 0, submitted.err
+        assert repository.refs(f"refs/forgepool/for/{_BRANCH}/{name}")
+    second = machine.run("salvage", run, "red", "--attempt", "2", "--patch", "-")
+    assert (second.status, second.out) == (0, ""), second
 
 
 def test_work_with_a_secret_is_salvaged_on_its_host_alone(

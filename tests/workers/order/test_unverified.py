@@ -1,7 +1,11 @@
 """Work without a verdict: the hub keeps it where no candidate is, and what must not be published stays here."""
 
 import json
+import os
+import signal
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +13,10 @@ import pytest
 from host_kit import Host
 from repositories import git
 
-from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue import leases
+from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.queue.replies import WorkNote, read
+from forgepool.workers.sandbox.own_processes import in_own_process
 from forgepool.workers.schema.orders import CommandAgent, Limits, ScriptedAgent, WorkResult
 from forgepool.workers.schema.policy_rules import ScanTerms
 
@@ -127,5 +133,106 @@ def test_a_stopped_delivery_leaves_its_work_and_the_next_its_candidate(
     assert (note.order_id, note.commit, note.withheld) == ("r.t.1", stopped.unverified, "")
     done = work(host, "echo 3 > a", resent=True)
     assert (done.outcome, host.content(done.commit, "a")) == ("candidate", "3"), "nothing takes the one for the other"
-    again = work(host, "echo 4 > a; exit 3", order_id="r.t.1")
-    assert host.content(again.unverified, "a") == "4" and kept(host) == ["refs/forgepool/r/orders/t/1", REF]
+    assert kept(host) == ["refs/forgepool/r/orders/t/1", REF]
+
+
+def deliver(host: Host, redis_url: str, script: str, answer: Path, *, answers: bool = True) -> int:
+    """Carry the order out in a process of its own, under the order's lease of a second, as a delivery does."""
+
+    def carry_out_under_lease() -> None:
+        with connect(redis_url) as client:
+            lease = leases.claim(client, "r.t.1", token="tok", host="here", ttl_s=1.0)
+            assert isinstance(lease, leases.Lease), lease
+            with leases.keep_lease(lease):
+                done = host.carry_out(agent=CommandAgent(run=script), stop=lease.is_lost)
+                if answers and not lease.is_lost():
+                    client.set(leases.key_of_done("r.t.1"), "1")
+        answer.write_text(done.encode())
+
+    return in_own_process(carry_out_under_lease, began=lambda pid: answer.with_suffix(".pid").write_text(str(pid)))
+
+
+@pytest.mark.parametrize("paused", ["the agent", "the whole delivery"])
+def test_a_late_delivery_does_not_replace_the_work_of_its_successor(
+    host: Host, redis: Redis, redis_url: str, tmp_path: Path, paused: str
+) -> None:
+    """Its process sleeps until its lease is over, and the order was delivered again. It may know of that or not."""
+    host.settings = host.settings.model_copy(update={"broker_url": redis_url})
+    host.unconfined()
+    began, go, first, second = (tmp_path / name for name in ("began", "go", "first", "second"))
+    script = f"echo early > a; touch {began}; until test -e {go}; do sleep 0.05; done; exit 3"
+    with ThreadPoolExecutor() as beside:
+        late = beside.submit(deliver, host, redis_url, script, first)
+        _wait(began.exists)
+        pid = int(first.with_suffix(".pid").read_text())
+        os.kill(pid, signal.SIGSTOP)
+        _wait(lambda: not leases.holders(redis, ["r.t.1"]))
+        assert deliver(host, redis_url, "echo late > a; exit 3", second) == 0
+        if paused == "the agent":
+            go.touch()
+        os.kill(pid, signal.SIGCONT)
+        if paused == "the whole delivery":
+            time.sleep(0.5)
+            go.touch()
+        assert late.result() == 0
+    told = WorkResult.model_validate_json(first.read_text())
+    assert told.withheld.startswith("another delivery of the order has left its own work there; only host here has it")
+    successor = WorkResult.model_validate_json(second.read_text())
+    assert successor.withheld == "" and kept(host) == [REF]
+    assert host.content(REF, "a") == "late" and git(host.hub, "rev-parse", f"{REF}^{{commit}}") == successor.unverified
+
+
+def test_the_delivery_with_the_lease_replaces_the_work_of_an_earlier_one(
+    host: Host, redis: Redis, redis_url: str, tmp_path: Path
+) -> None:
+    host.settings = host.settings.model_copy(update={"broker_url": redis_url})
+    for text in ("early", "late"):
+        assert deliver(host, redis_url, f"echo {text} > a; exit 3", tmp_path / text, answers=False) == 0
+    assert host.content(REF, "a") == "late"
+
+
+@pytest.mark.slow
+def test_a_hub_that_hangs_holds_a_stop_up_for_seconds_only(host: Host) -> None:
+    """The words say that the work is on this host alone."""
+    hook = host.hub / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nsleep 300\n")
+    hook.chmod(0o755)
+    began = time.monotonic()
+    stopped = host.carry_out(
+        agent=CommandAgent(run="echo 2 > a; sleep 60"), stop=lambda: time.monotonic() > began + 1.0
+    )
+    assert time.monotonic() < began + 60 and kept(host) == []
+    assert "only host here has it: git -C " in stopped.withheld and "it did not end within 1" in stopped.withheld, (
+        stopped.withheld
+    )
+
+
+def _wait(seen: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_a_secret_in_a_candidate_is_no_candidate(host: Host) -> None:
+    """A command's work is searched before it is pushed. The reason is the one for which the gate would return it."""
+    done = work(host, f"echo 'key = \"{KEY}\"' > c.py", scans=ScanTerms())
+    assert (done.outcome, done.commit, kept(host)) == ("verify_failed", None, [])
+    assert "c.py:1: secret: this looks like an AWS Access Key" in done.detail and KEY not in done.encode()
+    assert done.withheld.startswith("c.py:1 looks like an AWS Access Key; only host here has it: git -C ")
+    waived = work(host, f"echo 'key = \"{KEY}\"' > c.py", scans=ScanTerms(waive=("secret",)), attempt=2)
+    assert waived.outcome == "candidate"
+
+
+def test_secrets_in_the_end_of_a_log_are_hidden(host: Host) -> None:
+    """Those of a known form, keys of several lines, named values, and what the work's own files hold."""
+    block = "-----BEGIN RSA PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA7\\n-----END RSA PRIVATE KEY-----"
+    value = "hX9k2mQ7vL4w"
+    shown = f"echo {KEY}; printf '%b' '{block}\\n'; echo saw {value}; echo plain"
+    said = f"echo 'password = \"{value}\"' > c.py; {shown}; exit 3"
+    done = work(host, said)
+    assert done.outcome == "agent_failed" and "plain" in done.log_tail
+    assert done.log_tail.count("[secret hidden]") == 3, done.log_tail
+    told = done.encode()
+    assert not [one for one in (KEY, "MIIEpAIBAAKCAQEA7", value) if one in told]

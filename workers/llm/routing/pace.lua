@@ -53,7 +53,7 @@ local function catch_up(state)
     if waiter.expires < now then state.waiting[id] = nil end
   end
   if state.width then
-    local minutes = math.floor((now - state.grown) / MINUTE)
+    local minutes = math.max(0, math.floor((now - state.grown) / MINUTE))
     state.width, state.grown = state.width + minutes, state.grown + minutes * MINUTE
     if state.width > MOST_AT_ONCE then state.width = nil end
   end

@@ -43,7 +43,8 @@ LONGEST_WAIT_S = 600.0
 _SLICE_S = 0.1
 _LOOK_S = 1.0
 """Seconds after which a waiting call looks again at the latest: others may have used less than was expected."""
-_JITTER = 0.1
+_JITTER, _JITTER_S = 0.1, 1.0
+"""The share of a wait that is added at random, and the most seconds of it: who comes much later loses its turn."""
 _MINUTE_S = 60.0
 _REFUSED_S = 2.0
 """Seconds of a pause whose length the vendor did not state, where Redis is away."""
@@ -96,7 +97,7 @@ class AccountPace:
         self._note(account, limits)
         self._change(account, {"op": "hear", "id": wanted.id, "model": wanted.model, "limits": _as_plain(limits)})
 
-    def finish(self, account: str, wanted: "PacedCall", ended: Ended, used: Usage, failure: ModelFailed | None) -> None:
+    def settle(self, account: str, wanted: "PacedCall", ended: Ended, used: Usage, failure: ModelFailed | None) -> None:
         """Correct the estimate of a call by what it used, and take in a refusal."""
         limits = failure.limits if failure is not None else None
         self._note(account, limits)
@@ -124,7 +125,8 @@ class AccountPace:
     def _note(self, account: str, limits: RateLimits | None) -> None:
         for allowance in limits.allowances.values() if limits is not None else ():
             if allowance.remaining < 1:
-                self._put_off(account, min(_MINUTE_S, allowance.reset_s or 0.0))
+                # A tenth of the limit is enough for most calls.
+                self._put_off(account, min(_MINUTE_S, allowance.reset_s or 0.0) / 10)
 
     def _put_off(self, account: str, seconds: float) -> None:
         self._own[account] = max(self._own.get(account, 0.0), time.monotonic() + seconds)
@@ -137,6 +139,8 @@ class AccountPace:
 def find_pauses(client: Redis, accounts: Iterable[str]) -> dict[str, float]:
     """Return the seconds for which accounts pause after a refusal, for those that do."""
     names = tuple(accounts)
+    if not names:
+        return {}
     with client.pipeline(transaction=False) as pipeline:
         pipeline.time()
         pipeline.mget([_key(name) for name in names])
@@ -225,7 +229,7 @@ class Paced:
             ended = "refused" if failed.trouble == "rate_limit" else "failed"
             raise
         finally:
-            self.pace.finish(self.account, wanted, ended, used, failure)
+            self.pace.settle(self.account, wanted, ended, used, failure)
 
     def _estimate(self, characters: int) -> int:
         """Estimate the input that will count: by the last request, which this one extends, where there is one."""
@@ -246,15 +250,16 @@ class Paced:
         waited_s = 0.0
         try:
             while True:
-                told = self.pace.ask(self.account, wanted)
-                wait_s, pause_s = (self.pace.own_wait_s(self.account), 0.0) if told is None else told
+                own_s = self.pace.own_wait_s(self.account)
+                wait_s, pause_s = self.pace.ask(self.account, wanted) or (own_s, own_s)
                 if wait_s <= 0:
                     break
                 if pause_s > SHORT_S or waited_s > LONGEST_WAIT_S:
-                    raise self._gave_up(max(wait_s, pause_s))
+                    # That it is not this call's turn is no reason to shut the model for all.
+                    raise self._gave_up(pause_s or min(wait_s, SHORT_S))
                 # A pause is told exactly, and all wait for it: they do not come back together.
-                wait_s = pause_s if pause_s else min(wait_s, _LOOK_S)
-                waited_s += self._sleep(wait_s * (1 + _JITTER * random.random()), stop, hear)
+                wait_s = pause_s or min(wait_s, _LOOK_S)
+                waited_s += self._sleep(wait_s + min(_JITTER_S, wait_s * _JITTER) * random.random(), stop, hear)
         except ModelFailed:
             self.pace.leave(self.account, wanted)
             raise

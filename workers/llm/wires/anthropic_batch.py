@@ -34,8 +34,8 @@ class AnthropicBatches:
         self._live = live
 
     def create(self, key: str, request: ModelRequest) -> str:
-        params = _unmarked(body(self._live.endpoint, request))
-        made: list[Any] = [{"custom_id": name(key), "params": params}]
+        params = _single(body(self._live.endpoint, request))
+        made: list[Any] = [{"custom_id": name_call(key), "params": params}]
         return self._ask(lambda: self._live.client.messages.batches.create(requests=made)).id
 
     def find(self, key: str, since: float, others: Collection[str]) -> str | None:
@@ -45,7 +45,7 @@ class AnthropicBatches:
                 continue
             if batch.processing_status != "ended":
                 unsure = True
-            elif any(line.get("custom_id") == name(key) for line in self._results(batch.id)):
+            elif any(line.get("custom_id") == name_call(key) for line in self._results(batch.id)):
                 return batch.id
         return "" if unsure else None
 
@@ -64,7 +64,9 @@ class AnthropicBatches:
             return BatchLook(kind="over", why=f"the vendor has no batch {batch}")
         if found.processing_status != "ended":
             return WAITS
-        result = next((line["result"] for line in self._results(batch) if line.get("custom_id") == name(key)), None)
+        result = next(
+            (line["result"] for line in self._results(batch) if line.get("custom_id") == name_call(key)), None
+        )
         match result:
             case {"type": "succeeded", "message": dict() as message}:
                 return BatchLook(kind="answered", answer=message)
@@ -96,7 +98,7 @@ class AnthropicBatches:
         return faults.guard(asked, self._live.endpoint)
 
 
-def name(key: str) -> str:
+def name_call(key: str) -> str:
     """Return the call's name as vendors take it: of few characters, and no dots."""
     return f"forgepool-{hashlib.sha256(key.encode()).hexdigest()[:40]}"
 
@@ -106,9 +108,11 @@ def _count(batch: "MessageBatch") -> int:
     return counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
 
 
-def _unmarked(asked: Body) -> Body:
-    """Return the request without streaming, and without cache marks: no later call would read what is cached."""
-    messages = (block for message in asked["messages"] for block in message["content"])
-    for block in (*asked.get("system", ()), *asked.get("tools", ()), *messages):
+def _single(asked: Body) -> Body:
+    """
+    Return the request without streaming. Only what other calls have, too, keeps its cache marks: the vendor finds it
+    again in a part of the batches, and a kept conversation would be paid and never read.
+    """
+    for block in (block for message in asked["messages"] for block in message["content"]):
         block.pop("cache_control", None)
     return {key: value for key, value in asked.items() if key != "stream"}

@@ -9,7 +9,7 @@ from forgepool.workers.llm.batch import WAITS, BatchLook
 from forgepool.workers.llm.messages import Turn
 from forgepool.workers.llm.provider import ModelFailed, ModelRequest
 from forgepool.workers.llm.wires import faults, openai_chat, openai_responses
-from forgepool.workers.llm.wires.anthropic_batch import name
+from forgepool.workers.llm.wires.anthropic_batch import name_call
 from forgepool.workers.llm.wires.openai_chat import OpenAIChat
 from forgepool.workers.llm.wires.openai_responses import OpenAIResponses
 
@@ -36,18 +36,18 @@ class OpenAIBatches:
         asked = (openai_responses.body if newer else openai_chat.body)(self._live.endpoint, request)
         asked = {key: value for key, value in asked.items() if key not in ("stream", "stream_options")}
         where: Any = "/v1/responses" if newer else "/v1/chat/completions"
-        line = {"custom_id": name(key), "method": "POST", "url": where, "body": asked}
+        line = {"custom_id": name_call(key), "method": "POST", "url": where, "body": asked}
         text = (json.dumps(line, ensure_ascii=False) + "\n").encode()
-        file = self._ask(lambda: client.files.create(file=(f"{name(key)}.jsonl", text), purpose="batch"))
+        file = self._ask(lambda: client.files.create(file=(f"{name_call(key)}.jsonl", text), purpose="batch"))
         made = self._ask(
             lambda: client.batches.create(
-                completion_window="24h", endpoint=where, input_file_id=file.id, metadata={_CALL: name(key)}
+                completion_window="24h", endpoint=where, input_file_id=file.id, metadata={_CALL: name_call(key)}
             )
         )
         return made.id
 
     def find(self, key: str, since: float, others: Collection[str]) -> str | None:
-        return self._ask(lambda: self._find(name(key), since - _CLOCKS_S))
+        return self._ask(lambda: self._find(name_call(key), since - _CLOCKS_S))
 
     def _find(self, called: str, since: float) -> str | None:
         for batch in self._live.client.batches.list(limit=100):
@@ -67,7 +67,7 @@ class OpenAIBatches:
         if found.status not in (*_ENDS, "completed"):
             return WAITS
         # A batch that was cancelled or has expired may have been answered before.
-        result = next((line for line in self._results(found) if line.get("custom_id") == name(key)), {})
+        result = next((line for line in self._results(found) if line.get("custom_id") == name_call(key)), {})
         match result.get("response"):
             case {"status_code": 200, "body": dict() as answer}:
                 return BatchLook(kind="answered", answer=answer)

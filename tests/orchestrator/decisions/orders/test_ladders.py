@@ -4,18 +4,28 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from plans import RUN, answered, awaited, begun, course, follow, queued, sent, task
+from plans import RUN, answered, awaited, begun, course, follow, queued, result, sent, task, verdict
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop
 from forgepool.orchestrator.decisions.requests import grant_request, reject
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, review_policy_of
-from forgepool.orchestrator.journal.events import Event, MessageLost, TaskFailed, TaskReturned
+from forgepool.orchestrator.journal.events import (
+    Event,
+    MessageLost,
+    OrderAnswered,
+    TaskFailed,
+    TaskReturned,
+    WaveAnswered,
+    WaveSent,
+)
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.launch.prerequisites import check_agents, unreviewable
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.plan.requirements import find_needs
+from forgepool.orchestrator.reports.costs import describe_ladders
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.state.run import RunState
@@ -184,3 +194,23 @@ def test_every_model_of_a_ladder_must_be_known_and_have_a_reviewer_of_another_fa
         unreviewable(course(task("a", agent=BuiltinAgent(model="small"), ladder=("small", "other"))).plan, settings)
         is None
     )
+
+
+def test_the_report_has_what_each_model_of_the_ladders_added_and_which_landings_are_in_doubt() -> None:
+    """A red check of the whole target doubts all landings since it was green, whoever broke it."""
+    first, second = (OrderAnswered(task="a", result=result("a", n, models=(f"m-{n}",))) for n in (1, 2))
+    events: list[Event] = [sent("a"), first, TaskReturned(task="a", reason=_reason(), rung=2), sent("a", 2), second]
+    state = begun(OF, *events)
+    state.tasks["a"].enter("landed", 100.0)
+    wave = WaveSent(number=1, message_id="w", token="t", base="c1", since="c0", tasks=("a",), issued_at=1.0)
+    red = WaveAnswered(result=verdict("a", "red"))
+
+    def lines(*more: Event) -> list[str]:
+        recorded = [Recorded(number=n, at=1.0, event=one) for n, one in enumerate((*events, *more))]
+        return list(describe_ladders(OF.grow_with(state), state, recorded))
+
+    assert lines() == [
+        "model 1 of its ladder (m-1): attempts: 1, landed: 0, 0.00 USD",
+        "model 2 of its ladder (m-2): attempts: 1, landed: 1, 0.00 USD",
+    ]
+    assert "landed: 1 (1 before a post-merge check that was red), " in lines(wave, red)[1]

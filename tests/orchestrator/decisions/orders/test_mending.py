@@ -7,7 +7,7 @@ from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reasons import why_never_mends
+from forgepool.orchestrator.decisions.reasons import again_or_stop, author_in, why_never_mends
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
@@ -177,3 +177,32 @@ def test_an_unchanged_candidate_is_judged_again_where_a_person_asked_for_it() ->
     follow(state, *grant_request(OF, state, PersonRequest(do="retry", task="a", begins="candidate")))
     follow(state, found := next_order(state), _answer(found, mended=1, unmended=True))
     assert [one.kind for one in decide(OF, state, now=201.0, order_slots=1, draining=False)] == ["entry.queued"]
+
+
+def test_the_models_of_mended_work_are_authors_too() -> None:
+    """Otherwise a model might review what one of its own family has begun."""
+    first = answered("a", 1, paths=FILES, models=("m-1",), families=("north",))
+    second = answered("a", 2, paths=FILES, models=("m-2",), families=("south",), mended=1)
+    third = answered("a", 3, paths=FILES, models=("m-3",), families=("east",), mended=2)
+    state = begun(OF, sent("a"), first, returned(1, "findings"), sent("a", 2), second)
+    assert author_in(OF, state, state.tasks["a"]).families == ("north", "south")
+    follow(state, returned(2, "check_failed"), sent("a", 3), third)
+    author = author_in(OF, state, state.tasks["a"])
+    assert (author.models, author.families) == (("m-1", "m-2", "m-3"), ("north", "south", "east"))
+    state = begun(OF, sent("a"), first, returned(1, "findings"), sent("a", 2), answered("a", 2, families=("south",)))
+    assert author_in(OF, state, state.tasks["a"]).families == ("south",)
+
+
+def test_the_next_model_of_a_ladder_begins_afresh_and_the_same_model_again_mends() -> None:
+    of = course(task("a", files=FILES, attempts=3, agent=BuiltinAgent(model="m-1"), ladder=("m-1", "m-1", "m-2")))
+    state = begun(of)
+    for attempt, (kind, mends) in enumerate((("findings", None), ("check_failed", 1), ("findings", None)), 1):
+        order_sent = next_order(state, of.grow_with(state))
+        assert order_sent.mends == mends
+        index = of.grow_with(state)
+        agent = index.tasks["a"].agent
+        assert isinstance(agent, BuiltinAgent)
+        answer = _answer(order_sent, models=(agent.model,), families=("north",))
+        reason = ReasonPack(attempt=attempt, kind=kind, summary=kind)
+        follow(state, order_sent, answer, again_or_stop(index, state.tasks["a"], reason))
+    assert state.tasks["a"].phase == "failed"

@@ -156,7 +156,7 @@ def test_a_pause_after_a_refusal_counts_and_an_empty_redis_knows_nothing(watch: 
     pace = AccountPace(breaker=Breaker(client=redis), run="other")
     wanted = PacedCall(model="one", input_tokens=1, most_output=1, counts_cached=True)
     pace.ask("first", wanted)
-    pace.finish("first", wanted, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=120.0))
+    pace.settle("first", wanted, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=120.0))
     watch._looked = 0.0
     assert watch.look(PLAN, [host("FIRST_KEY")], now)[BUILTIN] == pytest.approx(now + 120, abs=3)
 
@@ -166,3 +166,5 @@ def test_no_host_with_a_key_is_no_limit(watch: AccountWatch, redis: Redis) -> No
     now = redis.time()[0]
     shut(redis, "first", now + 900)
     assert watch.look(PLAN, [host()], now) == {}
+    watch._looked, plan = 0.0, course(task("a", agent=BuiltinAgent())).plan
+    assert watch.look(plan, [host()], now) == {}, "no account is left to ask about"

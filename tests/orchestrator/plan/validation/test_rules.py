@@ -272,6 +272,8 @@ def test_a_skill_and_a_model_are_known() -> None:
     modelled = task("a", agent="{builtin: {models: {plan: gpt-9}}}")
     assert found(modelled, models=frozenset(["sonnet"])) == ["5 unknown-model"]
     assert found(modelled, models=None) == []
+    laddered = task("a", agent="{builtin: {}}", attempts="{ladder: [sonnet, sonet]}")
+    assert found(laddered, models=frozenset(["sonnet"])) == ["5 unknown-model"]
     (fault,) = faults_of(task("a", agent="{builtin: {workflow: bild}}"), workflows={"a": "there is none"})
     assert (fault.rule, fault.sentence) == ("unfit-workflow", "task 'a' cannot have its workflow: there is none")
 

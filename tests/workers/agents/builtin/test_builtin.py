@@ -381,7 +381,7 @@ def test_a_wait_for_a_rate_limit_counts_against_no_limit_of_time(
     pace = AccountPace(breaker=Breaker(client=redis))
     refused = PacedCall(model="m", input_tokens=1, most_output=1, counts_cached=True)
     pace.ask("local", refused)
-    pace.finish("local", refused, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=12.0))
+    pace.settle("local", refused, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=12.0))
     done = work(host, limits=Limits(wall_s=10))
     assert done.outcome == "candidate", done.detail
     assert done.finished_at - done.started_at > 11

@@ -68,11 +68,11 @@ class Account:
         self.run(run).hear(ACCOUNT, wanted, told)
 
     def end(self, wanted: PacedCall, run: str = "one", used: Usage | None = None) -> None:
-        self.run(run).finish(ACCOUNT, wanted, "answered", used or Usage(input_tokens=wanted.input_tokens), None)
+        self.run(run).settle(ACCOUNT, wanted, "answered", used or Usage(input_tokens=wanted.input_tokens), None)
 
     def refuse(self, wanted: PacedCall, retry_after_s: float | None = None, run: str = "one") -> None:
         failure = ModelFailed("too many", trouble="rate_limit", retry_after_s=retry_after_s)
-        self.run(run).finish(ACCOUNT, wanted, "refused", Usage(), failure)
+        self.run(run).settle(ACCOUNT, wanted, "refused", Usage(), failure)
 
     @property
     def state(self) -> dict[str, object]:

@@ -26,6 +26,18 @@ def charged(account: ModelAccount, name: str, price: Price | None = None) -> Tar
     return tariff(Table.model_validate(table), candidates(table, name, keys=())[0])
 
 
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "gpt-6.1-sol"])
+def test_the_batch_lanes_of_the_shipped_accounts_cost_half_and_others_have_none(model: str) -> None:
+    at_vendor, at_gateway = (candidates(SHIPPED, model, keys=())[place] for place in (0, 1))
+    usage = Usage(input_tokens=3000, output_tokens=1000)
+    full, half = (tariff(SHIPPED, at_vendor, batch=batch).cost_usd(usage) for batch in (False, True))
+    assert full is not None and half == full / 2
+    assert tariff(SHIPPED, at_vendor, batch=True).worst_case_usd(3000, 1000) == (
+        (tariff(SHIPPED, at_vendor).worst_case_usd(3000, 1000) or 0) / 2
+    )
+    assert SHIPPED.accounts[at_gateway.account].batch is None
+
+
 @pytest.mark.parametrize(
     ("model", "usage", "cost_usd"),
     [

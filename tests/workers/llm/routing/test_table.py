@@ -97,6 +97,7 @@ def test_the_family_of_a_model_that_nobody_knows_is_not_known() -> None:
         ),
         ("routes:\n  docs:\n    date: soon\n", "3: 'date' of 'docs' of 'routes' must be a date such as 2026-11-21"),
         ("routes:\n  docs: {primary: gpt-6-luna\n", "3: a list or mapping in brackets is not closed"),
+        ("accounts:\n  anthropic: {batch: 2}\n", "2: 'batch' of 'anthropic' of 'accounts' must be"),
         (
             "accounts:\n  lab: {wire: openai-chat, base_url: lab}\n",
             "2: 'base_url' of 'lab' of 'accounts' must begin with",

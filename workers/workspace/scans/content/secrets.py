@@ -11,7 +11,7 @@ Why not its `KeywordDetector`: its time grows with the square of a line's length
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +46,7 @@ _NEWER = re.compile(
     r"|dop_v1_[0-9a-f]{64}|xapp-\d-[A-Z0-9]+-\d+-\w+|shp(?:at|ss|ca)_[0-9a-fA-F]{32}|npm_[A-Za-z0-9]{36}\b"
     r"|AGE-SECRET-KEY-1[0-9A-Z]{50,}|-----BEGIN ENCRYPTED PRIVATE KEY"
 )
+_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
 _NAMED = re.compile(
     r"(?i:pass(?:word|wd|phrase)|pwd|secret|api_?-?key|auth_?-?(?:key|token)|access_?-?(?:key|token)|private_?-?key"
     r"|client_?-?secret|credentials?|bearer|token|encryption_?-?key|signing_?-?key)\w{0,20}[\"'\]]{0,2}\s{0,4}"
@@ -100,11 +101,18 @@ def scan_secrets(found: tuple[Secret, ...]) -> Iterator[ScanFinding]:
         yield finding(RULE, each.weight, message, each.path, each.line, hide_values(each.whole, values))
 
 
-def hide_values(text: str, values: list[str]) -> str:
+def hide_values(text: str, values: Iterable[str]) -> str:
     """Return the text with these values replaced."""
     for value in sorted(set(values), key=len, reverse=True):
         text = text.replace(value, HIDDEN)
     return text
+
+
+def mask(text: str, values: Sequence[str] = ()) -> str:
+    """Return the text, such as the end of a log, with these values hidden, and all else that looks like a secret."""
+    text = _KEY_BLOCK.sub(HIDDEN, hide_values(text, values))
+    named = (each for line in text.split("\n") if _SOUNDS.search(line) for each in _named(line, unquoted=True))
+    return hide_values(text, [value for _, _, value in (*_certain(text), *named)])
 
 
 def is_listing(path: str) -> bool:

@@ -84,8 +84,9 @@ def test_a_batch_is_made_journaled_looked_at_and_read_at_half_the_price(desk: De
     assert (found.read, found.spent.turns) == (("a",), 1) and live(server) == [] and server.invalid == []
     assert found.spent.cost_usd is not None and ticket.most.cost_usd is not None
     assert 0 < found.spent.cost_usd < ticket.most.cost_usd
-    full = (found.spent.input_tokens * 1 + found.spent.output_tokens * 5) / 1e6
-    assert found.spent.cost_usd == pytest.approx(full / 2)
+    used, written = found.spent, 1.25 if wire == "anthropic" else 1.0
+    full = [(used.input_tokens * price + used.output_tokens * 5) / 1e6 for price in (1.0, written)]
+    assert full[0] / 2 <= used.cost_usd <= full[1] / 2, "nothing is cached yet"
 
 
 def test_a_verdict_of_a_batch_is_held_against_the_change_as_a_live_one_is(desk: Desk, serve: Serve) -> None:
