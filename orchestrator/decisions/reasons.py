@@ -72,10 +72,10 @@ _MENDABLE = ("findings", "out_of_scope", "review_failed", "rejected", "check_fai
 
 def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
-    Return the attempt whose work the next one begins with, composed on the tip; None where it begins with nothing.
+    Return the attempt whose work the next one begins with, on the tip; None where it begins with nothing.
 
-    It is the attempt judged last. Its candidate must be in the hub, and have come back for findings of the scans or of
-    a review, paths out of scope, a red check or a conflict. The next attempt begins afresh all the same:
+    It is the attempt judged last, if the hub has its candidate. That must have come back for findings of the scans or
+    of a review, paths out of scope, a red check or a conflict. The next attempt begins afresh all the same:
 
     - after a conflict in more than half of the candidate's files, where little is left to mend;
     - after two attempts in a row that came back for the same kind of reason, since mending has not helped;
