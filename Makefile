@@ -61,6 +61,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fleet/loop.py
 	$(BIN)/python benchmarks/fleet/scale.py --quick
 	$(BIN)/python benchmarks/fleet/export.py
+	$(BIN)/python benchmarks/fleet/mending.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
