@@ -66,7 +66,7 @@ def decide(
 
     The slots are how many orders, reviews and checks may be in workers' hands at once; `draining` starts nothing new,
     and neither does a gate that is shut. `hosts` take the orders; without them, any order may go anywhere.
-    `gate_hosts` names the hosts of each queue of the gate. `elsewhere` are the paths that other runs have in flight.
+    `gate_hosts` names the hosts of each queue of the gate. `elsewhere` are the paths that other runs have in flight;
     `limits` tell which models may not be asked for now.
     """
     if state.finished:
@@ -95,6 +95,10 @@ def decide(
         started = [*at_gate, *(asked or _orders(course, state, now, order_slots, check_slots, hosts))]
         if started:
             return started
+    return _nothing_to_send(course, state, now, order_slots)
+
+
+def _nothing_to_send(course: PlanIndex, state: RunState, now: float, order_slots: int) -> list[Event]:
     return (
         _ended(course, state)
         or [*halt_for_base(course, state)]

@@ -83,8 +83,8 @@ class PlanIndex:
 
     def grow_with(self, state: RunState) -> "PlanIndex":
         """
-        Return the index with the tasks that were added to the run, without those dropped, and with the models that a
-        person has chosen, or their ladders have; itself if it is so.
+        Return the index with the tasks that were added to the run, and without those that were dropped. Their models
+        are those that a person or their ladders have chosen. It is the same index if nothing differs.
         """
         same = self.added == state.added and self.dropped == state.dropped
         if same and self.models == state.models and self.rungs == state.rungs:
@@ -355,9 +355,9 @@ class GateCourse(PlanIndex):
 
 
 def _of_no_model(entry: EntrySubmitted) -> bool:
-    """A person's, or what a run's command has made."""
+    """A person's, or what a command has made."""
     author = entry.author
-    return author.is_person or (entry.card is not None and author.agent == "command" and not author.families)
+    return author.is_person or (author.agent == "command" and not author.families)
 
 
 def gate_plan(name: str, target: str) -> Plan:

@@ -1,6 +1,6 @@
 """Again, or stop: pure. What a failed attempt leads to, and the reason pack the next one is given."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import assert_never
 
@@ -8,7 +8,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import TaskState
+from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.findings import ReviewFinding, Threshold, blocking
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Review
 from forgepool.supervisor.messages.requests import Author
@@ -72,14 +72,12 @@ _MENDABLE = ("findings", "out_of_scope", "review_failed", "rejected", "check_fai
 
 def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
-    Return the attempt whose work the next one begins with, on the tip; None where it begins with nothing.
+    Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
-    It is the attempt judged last, if the hub has its candidate. That must have come back for findings of the scans or
-    of a review, paths out of scope, a red check or a conflict. The next attempt begins afresh all the same:
-
-    - after a conflict in more than half of the candidate's files, where little is left to mend;
-    - after two attempts in a row that came back for the same kind of reason, since mending has not helped;
-    - where `why_never_mends` says why.
+    Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
+    red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
+    next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
+    mending has not helped. So it does, too, where `why_never_mends` says why.
 
     A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
     """
@@ -342,11 +340,13 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     return author_of(course.tasks[task.id], task.result) if task.result is not None else Author()
 
 
-def author_of(planned: Task, result: WorkResult) -> Author:
-    """Return the author. A model without a reported family could be of any family."""
+def author_of(planned: Task, result: WorkResult | None) -> Author:
+    """Return the author. A model without a reported family could be of any family; so could one without a result."""
     agent = planned.agent
     name = agent.program if isinstance(agent, CliAgent | AcpAgent) else agent.kind
     unknown = () if isinstance(agent, CommandAgent) else ("unknown",)
+    if result is None:
+        return Author(agent=name, families=unknown)
     return Author(agent=name, models=result.models, families=result.families or unknown)
 
 
@@ -363,3 +363,25 @@ def stretch(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest:02d} s"
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def survey_words(course: PlanIndex, task: TaskState) -> str:
+    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
+    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
+    return "; the tasks go on without a survey" if missing else ""
+
+
+def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:
+    """Return the sentence for a run whose tasks are in these phases, and the one of earlier versions."""
+    total, landed, reported = len(phases), phases.count("landed"), phases.count("reported")
+    idle = sum(phase in DONE for phase in phases) - landed - reported
+    others = [f"{reported} reported"] if reported else []
+    if idle:
+        others.append(f"{idle} had nothing to do")
+    rest = total - landed - reported - idle
+    landings = f"{landed} of {count_of(total, 'task')} landed on {target}"
+    earlier = ", ".join([landings, *others, *([f"{rest} did not land"] if rest else [])])
+    if rest or not others:
+        return (earlier,)
+    parts = [f"{landed} landed on {target}"] if landed else []
+    return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}", earlier

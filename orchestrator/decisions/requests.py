@@ -276,7 +276,7 @@ def reopen_for_budget(course: PlanIndex, state: RunState) -> list[TaskRetried]:
 
 
 def _find_limits_passed(state: RunState, tasks: Sequence[str]) -> list[TreasuryLimited]:
-    """Return the treasury's limits of which a person was asked whether these tasks may pass them."""
+    """Return the treasury's limits that a person was asked about for these tasks."""
     asked = [state.tasks[one].detail for one in tasks if state.tasks[one].parked_for == "budget"]
     limits = (one for one in state.treasury.values() if one.effect == "asks")
     return [one for one in limits if any(one.words in question for question in asked)]

@@ -27,8 +27,9 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.readiness import ready
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding, TaskState
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.supervisor.train.model import Ids
 from forgepool.workers.context.profile_switch import ContextTold

@@ -348,7 +348,7 @@ class TaskRejected(Message):
     again: bool
     """True if it has an attempt left; otherwise it has failed."""
     rung: int = Field(default=0, exclude_if=lambda rung: not rung)
-    """As when a task is returned."""
+    """The same as in `task.returned`."""
 
 
 class CandidateRestored(Message):

@@ -67,6 +67,8 @@ _MOST_REVIEWS_AT_ONCE = 4
 log = structlog.get_logger()
 Listener = Callable[[RunState, Sequence[Recorded]], None]
 Warn = Callable[[str], None]
+KnownFirst = TaskAlreadyThere | SurveyFound | RunForecast
+"""An event about what is known as a run begins."""
 Prophet = Callable[[KeptRun, Collection[str]], RunForecast | None]
 """Forecasts a run, without the tasks that are done already."""
 
@@ -98,8 +100,7 @@ def start_run(
     Run a plan. What earlier runs of it have landed or surveyed is not done once more, unless `again` is set.
     `run` is its name where that is known before. `warn` receives a sentence for each problem that stops a part of it.
     """
-    has_gate_file = refuse_unready(plan, hub)
-    gate = gate_of(plan, hub, own_train=own_train)
+    has_gate_file, gate = refuse_unready(plan, hub), gate_of(plan, hub, own_train=own_train)
     level = _check_machine(plan, plan_file, hub, settings)
     run = run or run_folder.new_run_id(plan.name)
     check_hub_writable(hub.mirror, run)
@@ -123,15 +124,15 @@ def start_run(
     with hold_treasury(settings, alone=settings.broker_url is None) as bounds:
         kept = run_folder.keep(settings, options, plan)
         beginning = _beginning_of(kept, hub, tip, level, gate=gate, has_gate_file=has_gate_file)
-        known = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
-        first = [beginning, *known, *_foretell(kept, known, forecast)]
-        return kept, _go(kept, hub.mirror, settings, first, wishes, listener, seed, bounds)
+        known: list[KnownFirst] = [] if again else [*_find_known(kept, hub, tip, settings, warn)]
+        known += _foretell(kept, known, forecast)
+        return kept, _go(kept, hub.mirror, settings, [beginning, *known], wishes, listener, seed, bounds)
 
 
-def _foretell(
-    kept: KeptRun, known: Sequence[TaskAlreadyThere | SurveyFound], forecast: Prophet
-) -> Iterator[RunForecast]:
-    done = {one.task for one in known if not isinstance(one, SurveyFound) or one.stands}
+def _foretell(kept: KeptRun, known: Sequence[KnownFirst], forecast: Prophet) -> Iterator[RunForecast]:
+    done = {
+        one.task for one in known if isinstance(one, TaskAlreadyThere) or (isinstance(one, SurveyFound) and one.stands)
+    }
     if (found := forecast(kept, done)) is not None:
         yield found
 
@@ -142,9 +143,7 @@ def _warn_of(plan: Plan, settings: Settings, gate: str, warn: Warn) -> None:
         warn(sentence)
 
 
-def _find_known(
-    kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn
-) -> Iterator[TaskAlreadyThere | SurveyFound]:
+def _find_known(kept: KeptRun, hub: Hub, tip: CommitId, settings: Settings, warn: Warn) -> Iterator[KnownFirst]:
     """Find the tasks that earlier runs have landed, and the survey that they have left."""
     yield from find_already_there(hub.mirror, tip, kept.plan)
     yield from find_survey(settings.home, kept.options.hub, kept.plan, hub.mirror.git, tip, warn)

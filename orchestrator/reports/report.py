@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.lead.review import synthesis_lines
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import (
     author_in,
@@ -12,6 +13,7 @@ from forgepool.orchestrator.decisions.reasons import (
     finding_lines,
     one_line,
     reviewer_words,
+    survey_words,
 )
 from forgepool.orchestrator.decisions.reviews.post_merge import approve_landings_command, list_unreviewed, where_to_look
 from forgepool.orchestrator.journal import events as e
@@ -28,9 +30,8 @@ from forgepool.orchestrator.reports.costs import (
 )
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.leftovers import LogIndex
-from forgepool.orchestrator.reports.status import Waits, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import Waits, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
 from forgepool.supervisor.checks.results.flakes import Score, Sighting, scores

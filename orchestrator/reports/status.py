@@ -1,16 +1,24 @@
 """How a run stands, for people and programs: derived from its state, never stored."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
+from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
 from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
-from forgepool.orchestrator.decisions.reasons import author_in, author_words, count_of, finding_lines, flaky_words
+from forgepool.orchestrator.decisions.reasons import (
+    author_in,
+    author_words,
+    count_of,
+    finding_lines,
+    flaky_words,
+    survey_words,
+    word_verdicts,
+)
 from forgepool.orchestrator.decisions.reviews.post_merge import base_words, list_unreviewed
 from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budget_for_review
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
@@ -18,9 +26,9 @@ from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with
 from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
-from forgepool.orchestrator.state.kept import KeptStanding, list_kept
+from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState, branch_of
-from forgepool.orchestrator.state.task import DONE, TERMINAL, ReviewState, TaskState
+from forgepool.orchestrator.state.task import TERMINAL, TaskState
 
 _AT_WORK = ("running", "testing", "reviewing")
 
@@ -236,32 +244,10 @@ def _how_it_ended(waits: "Waits", task: TaskState) -> str:
     return f"{how}{survey_words(waits.course, task)}"
 
 
-def survey_words(course: PlanIndex, task: TaskState) -> str:
-    """Return the end of a sentence about a survey that has ended without a report; empty for all else."""
-    missing = task.id in course.graph.soft and task.phase in TERMINAL - DONE
-    return "; the tasks go on without a survey" if missing else ""
-
-
 def tell_verdict(course: PlanIndex, state: RunState) -> str:
     """Return the run's outcome in one sentence."""
     phases = [task.phase for task in state.tasks.values() if not survey_words(course, task)]
     return word_verdicts(phases, state.target)[0]
-
-
-def word_verdicts(phases: Sequence[str], target: str) -> tuple[str, ...]:
-    """Return the sentence for a run whose tasks are in these phases, and the one of earlier versions."""
-    total, landed, reported = len(phases), phases.count("landed"), phases.count("reported")
-    idle = sum(phase in DONE for phase in phases) - landed - reported
-    others = [f"{reported} reported"] if reported else []
-    if idle:
-        others.append(f"{idle} had nothing to do")
-    rest = total - landed - reported - idle
-    landings = f"{landed} of {count_of(total, 'task')} landed on {target}"
-    earlier = ", ".join([landings, *others, *([f"{rest} did not land"] if rest else [])])
-    if rest or not others:
-        return (earlier,)
-    parts = [f"{landed} landed on {target}"] if landed else []
-    return f"{total} of {count_of(total, 'task')} done: {', '.join([*parts, *others])}", earlier
 
 
 class Waits:

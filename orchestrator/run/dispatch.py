@@ -10,7 +10,8 @@ from typing import Any
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
-from forgepool.orchestrator.decisions.orders.purse import find_growing
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
+from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
@@ -18,9 +19,9 @@ from forgepool.orchestrator.journal.surveys import describe_with_earlier
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.plan.document import Task, TaskNeed
 from forgepool.orchestrator.run.recovery import landing_message
-from forgepool.orchestrator.state.kept import list_kept
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IN_FLIGHT, Outstanding, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, TaskState
 from forgepool.supervisor.entry import check, land, review
 from forgepool.supervisor.messages.requests import (
     CheckRequest,
@@ -34,7 +35,7 @@ from forgepool.supervisor.messages.requests import (
 from forgepool.workers.order.entry import run_order
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
-from forgepool.workers.schema.orders import Assets, Limits, WorkOrder
+from forgepool.workers.schema.orders import Assets, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms
 from forgepool.workers.schema.reports import EarlierWork, LeadReply, Prior
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
@@ -205,17 +206,6 @@ def _assets(course: PlanIndex, state: RunState) -> Assets | None:
     if not state.assets:
         return None
     return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
-
-
-def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
-    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
-    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
-    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
-    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
-
-
-def _less(own: float | None, reserved: float | None) -> float | None:
-    return min((one for one in (own, reserved) if one is not None), default=None)
 
 
 def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:

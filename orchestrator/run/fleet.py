@@ -12,8 +12,8 @@ from forgepool.orchestrator.decisions.orders.shut_models import AskedModels, Mod
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.hosts import Host
+from forgepool.orchestrator.state.review import MessageKind
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MessageKind
 from forgepool.workers.llm.routing.breaker import Breaker, Pair, Shut
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.pace import find_pauses

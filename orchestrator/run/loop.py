@@ -32,7 +32,6 @@ from forgepool.orchestrator.journal.events import (
     TipMoved,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
-from forgepool.orchestrator.journal.surveys import keep_survey
 from forgepool.orchestrator.run import recovery
 from forgepool.orchestrator.run.fleet import (
     AccountWatch,
@@ -43,13 +42,13 @@ from forgepool.orchestrator.run.neighbours.other_runs import describe_run, find_
 from forgepool.orchestrator.run.run_folder import keep_report
 from forgepool.orchestrator.run.sending import Sender
 from forgepool.orchestrator.state.hosts import Host
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding, TaskState
+from forgepool.orchestrator.state.review import Outstanding
+from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.supervisor.gate.affected_checks import TargetLanes
-from forgepool.workers.agents.briefing.task_card import report_text
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, REVIEWS, BrokerAway
 from forgepool.workers.queue.leases import slots
 from forgepool.workers.queue.replies import MessageRefused, MoneyRequest, PathRequest, PathsAnswer
-from forgepool.worktrees.git.git import CommitId, GitFailed
+from forgepool.worktrees.git.git import GitFailed
 from forgepool.worktrees.hub.mirror import MissingCommit
 
 log = structlog.get_logger()
@@ -328,14 +327,8 @@ class Loop(Sender):
         return time.monotonic() < self._keeping_until
 
     def _keep_reports(self, tasks: Iterable[TaskState]) -> None:
-        for task in tasks:
-            if task.report is not None:
-                text = report_text(task.id, self.course.tasks[task.id].title, task.report)
-                keep_report(self.folder, task.id, text)
-            if task.report is not None and task.attempt and self.course.tasks[task.id].surveys:
-                # The run's folder is in `runs`, in the home.
-                home, hub, plan = self.folder.parents[1], self.state.hub, self.course.plan
-                keep_survey(home, hub, plan, self.mirror.git, CommitId(task.base), self.state.run, task.report)
+        for task in (one for one in tasks if one.report is not None):
+            keep_report(self.folder, self.course, self.state, task, self.mirror.git)
 
     def _meet_other_landings(self) -> None:
         """Take in what other runs have landed, so that a task that has waited for it is based on it."""

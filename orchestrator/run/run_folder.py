@@ -27,11 +27,12 @@ from forgepool.orchestrator.plan.addition import grow_plan, list_rungs
 from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_digest, read_expanded
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.orchestrator.state.task import IllegalStep, TaskState
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
+from forgepool.worktrees.git.git import CommitId, Git
 
 
 class RunOptions(Message):
@@ -113,10 +114,19 @@ class KeptRun:
         return path.is_file() and file_digest(path) != self.options.plan_file_digest
 
 
-def keep_report(folder: Path, task: str, text: str) -> None:
-    """Write a report into the run's folder, below `results/`."""
+def keep_report(folder: Path, course: PlanIndex, state: RunState, task: TaskState, git: Git) -> None:
+    """Write a task's report into the run's folder, below `results/`; that of a survey also into the home."""
+    from forgepool.orchestrator.journal.surveys import keep_survey
+    from forgepool.workers.agents.briefing.task_card import report_text
+
+    planned, report = course.tasks[task.id], task.report
+    if report is None:
+        return
     (folder / "results").mkdir(exist_ok=True)
-    (folder / "results" / f"{task}.md").write_text(text, encoding="utf-8")
+    (folder / "results" / f"{task.id}.md").write_text(report_text(task.id, planned.title, report), encoding="utf-8")
+    if task.attempt and planned.surveys:
+        # The run's folder is in `runs`, in the home.
+        keep_survey(folder.parents[1], state.hub, course.plan, git, CommitId(task.base), state.run, report)
 
 
 def with_options(kept: KeptRun, options: RunOptions) -> KeptRun:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import structlog
 
+from forgepool.orchestrator.decisions.orders.purse import limits_of_order
 from forgepool.orchestrator.decisions.orders.start_orders import places_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in
@@ -34,7 +35,7 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.journal.hub_copy import HubCopy
 from forgepool.orchestrator.journal.store import Journal, Recorded
-from forgepool.orchestrator.run.dispatch import limits_of_order, send_message
+from forgepool.orchestrator.run.dispatch import send_message
 from forgepool.orchestrator.run.fleet import (
     QUEUE,
     choose_gate_host,
@@ -48,8 +49,9 @@ from forgepool.orchestrator.run.neighbours.treasury import TreasuryDesk
 from forgepool.orchestrator.run.transport import LeaseWatch, Link
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.hosts import Host, Places
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding, TaskState
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.queue import crash_points
 from forgepool.workers.queue.broker import CHECKS, ORDERS, PROTOCOL, REVIEWS, Queue, queue_of_host
 from forgepool.workers.queue.leases import Present

@@ -16,8 +16,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from forgepool.orchestrator.decisions.results import Answer
 from forgepool.orchestrator.journal.events import Event, MessageLost, MessagesRefused, MessageTaken
 from forgepool.orchestrator.run.fleet import QUEUE
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import CheckResult, Doubt, Landing, Review
 from forgepool.workers.context.profile_switch import ContextTold, wish_profile
 from forgepool.workers.queue import broker, leases, replies, run_presence

@@ -9,11 +9,12 @@ from typing import assert_never, get_args
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.hosts import HostHealth
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps import budget_steps, task_steps, train_steps
 from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_order, lose_review, reopen
 from forgepool.orchestrator.state.steps.train_steps import lose_check, lose_landing, settle_phases
-from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Outstanding, Phase, TaskState
+from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Phase, TaskState
 
 
 def take_message(state: RunState, event: e.MessageTaken) -> None:
@@ -107,18 +108,6 @@ def resume_run(state: RunState, event: e.RunResumed, at: float) -> None:
     state.wave.resume(moved=moved)
 
 
-def end_run(state: RunState) -> None:
-    if not state.all_ended:
-        raise IllegalStep("a run does not end while a task may still go on")
-    if state.wave.message is not None and state.wave.tasks:
-        raise IllegalStep("a run does not end while its target is checked")
-    if state.wave_review.review.message is not None:
-        raise IllegalStep("a run does not end while what has landed is reviewed")
-    if any(review.message is not None for review in state.reviews()):
-        raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
-    state.wave.message, state.finished, state.stopped = None, True, ""
-
-
 def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
     """Take another plan. Tests at the gate were run by the old plan's checks, and are run again."""
     for task in (state.step(one, *_MAY_BE_REPLACED) for one in (*event.removed, *event.afresh)):
@@ -190,7 +179,7 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
         case e.RunResumed():
             resume_run(state, event, at)
         case e.RunEnded():
-            end_run(state)
+            state.end()
         case e.PlanRevised():
             revise_plan(state, event, at)
         case e.TasksAdded():

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Use
+from forgepool.orchestrator.state.review import Outstanding, ReviewState
 from forgepool.orchestrator.state.streaks import pause_s
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding, ReviewState
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages.answers import CheckResult, PersonApproval, Review
 
 

@@ -18,16 +18,9 @@ from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.phases import Phases
 from forgepool.orchestrator.state.post_merge import WaveReviewState, WaveState
+from forgepool.orchestrator.state.review import Outstanding, ReviewState
 from forgepool.orchestrator.state.streaks import Asked, TroubleStreak
-from forgepool.orchestrator.state.task import (
-    MAY_BE_REVIEWED,
-    TERMINAL,
-    IllegalStep,
-    Outstanding,
-    Phase,
-    ReviewState,
-    TaskState,
-)
+from forgepool.orchestrator.state.task import MAY_BE_REVIEWED, TERMINAL, IllegalStep, Phase, TaskState
 from forgepool.orchestrator.state.train import TrainState
 from forgepool.workers.schema.reports import LeadNote, LeadReply, LeadRequest
 
@@ -210,6 +203,18 @@ class RunState:
             self.additions[event.request] = len(ids)
         if self.finished and not self.all_ended:
             self.note_reopening()
+
+    def end(self) -> None:
+        """Take the step of a run's last event. Raises IllegalStep."""
+        if not self.all_ended:
+            raise IllegalStep("a run does not end while a task may still go on")
+        if self.wave.message is not None and self.wave.tasks:
+            raise IllegalStep("a run does not end while its target is checked")
+        if self.wave_review.review.message is not None:
+            raise IllegalStep("a run does not end while what has landed is reviewed")
+        if any(review.message is not None for review in self.reviews()):
+            raise IllegalStep("a run does not end while its lead's synthesis is reviewed")
+        self.wave.message, self.finished, self.stopped = None, True, ""
 
     def note_reopening(self) -> None:
         """Note that there is more to do in a run that had ended; one without a process needs to be resumed."""

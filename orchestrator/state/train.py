@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from forgepool.orchestrator.journal import events as e
-from forgepool.orchestrator.state.task import IllegalStep, Outstanding
+from forgepool.orchestrator.state.review import Outstanding
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.train.model import Action, Ids, Snapshot, TrainEntry, Trial, TrialState
 from forgepool.supervisor.train.plan import plan

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.worktrees.checkouts.checkout import Checkout
-from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.commits.compose import tree_of
+from forgepool.worktrees.git.git import CommitId, Git, TreeId
+
+Files = Mapping[str, bytes | tuple[str, bytes]]
+"""Contents by path, alone or with a mode."""
 
 IDENTITY = {
     "GIT_AUTHOR_NAME": "A Person",
@@ -104,3 +108,26 @@ def is_intact(checkout: Checkout) -> bool:
     if folder.is_symlink() or pointer.is_symlink() or not pointer.is_file():
         return False
     return pointer.read_bytes() == checkout.slot.pointer
+
+
+class MadeCommits:
+    """A bare repository, and commits in it that hold exactly the given files."""
+
+    def __init__(self, folder: Path) -> None:
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(folder)], check=True)
+        self.git = Git(git_dir=folder)
+
+    def commit(self, files: Files) -> CommitId:
+        stream = b"commit refs/heads/made\ncommitter A <a@localhost> 1 +0000\ndata 1\nx\nfrom " + b"0" * 40 + b"\n"
+        for path, content in files.items():
+            mode, data = content if isinstance(content, tuple) else ("100644", content)
+            name = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+            if mode == "160000":
+                stream += b'M %s %s "%s"\n' % (mode.encode(), data, name)
+            else:
+                stream += b'M %s inline "%s"\ndata %d\n%s\n' % (mode.encode(), name, len(data), data)
+        self.git.run("fast-import", "--quiet", "--force", stdin=stream)
+        return CommitId(self.git.text("rev-parse", "refs/heads/made"))
+
+    def pair(self, before: Files, after: Files) -> tuple[CommitId, TreeId]:
+        return self.commit(before), tree_of(self.git, self.commit(after))

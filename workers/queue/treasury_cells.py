@@ -1,10 +1,10 @@
 """
-The cells of a treasury in Redis: by limit and period, what each run has used and reserved of it.
+The cells of a treasury in Redis. A cell has, for one limit and period, the amounts of each run.
 
 Each run writes its own whole amounts, as its journal has them: writing them again changes nothing. A reservation is the
 same write, made only where the sum of all runs then fits. Redis may lose everything. The first run that notices begins
-a new epoch, and nothing is reserved in it before all runs that were there have written what they have, or were silent
-for `LIFE_S`.
+a new epoch. Nothing is reserved in it before all runs that were there have written their amounts, or were silent for
+`LIFE_S`.
 """
 
 import secrets
@@ -112,7 +112,7 @@ WriteKind = Literal["tell", "order", "review"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellWrite:
-    """What a run writes into one cell, and the limit on the sum of all runs."""
+    """The amounts that a run writes into one cell, and the limit on the sum of all runs."""
 
     cell: str
     mine: Amounts

@@ -61,11 +61,15 @@ def describe_held(held: Sequence[ScanFinding]) -> tuple[str, str]:
 
 def why_withheld(work: AttemptWork) -> str:
     """Return why the work must not be pushed, as a sentence without the secret; empty where it may be."""
+    return why_unpushable(_subject(work, _gate_at_base(work) or GateFile(checks=())))
+
+
+def why_unpushable(subject: "Subject") -> str:
+    """Return why a change must not be pushed, as a sentence without the secret; empty where it may be."""
     from forgepool.workers.workspace.scans.content.secrets import RULE, files_not_read, find_secrets
     from forgepool.workers.workspace.scans.shape import scan_sizes
     from forgepool.workers.workspace.scans.subject import printable
 
-    subject = _subject(work, _gate_at_base(work) or GateFile(checks=()))
     found = [] if RULE in subject.waive else [one for one in find_secrets(subject) if one.weight != "note"]
     if found:
         return f"{printable(found[0].path)}:{found[0].line} looks like {found[0].what}"

@@ -160,6 +160,13 @@ def patch_id(git: Git, base: CommitId, tree: TreeId) -> str:
     return digest.hexdigest()
 
 
+def find_hunks(git: Git, base: CommitId, tree: TreeId) -> tuple[tuple[PathChange, tuple[DiffHunk, ...]], ...]:
+    """Return every change with its hunks, with three lines of context; none where it is not compared line by line."""
+    records = changes(git, base, tree)
+    hunks = _compared(git, records, _texts(git, records), context=3)
+    return tuple((record, hunks.get(number, ())) for number, record in enumerate(records))
+
+
 def diff_tail(git: Git, base: CommitId, tree: TreeId, lines: int = 100, *, characters: int = 20_000) -> str:
     """Return the last lines of the difference as text, with three lines of context."""
     records = changes(git, base, tree)

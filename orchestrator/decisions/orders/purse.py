@@ -197,6 +197,17 @@ def cut_limits(use: Use, own: Limits) -> list[tuple[LimitKind, float]]:
     return cut
 
 
+def limits_of_order(course: PlanIndex, task: TaskState) -> Limits:
+    """Return the task's limits, capped by its reservation. The built-in agent's default of money is `priced_usd`."""
+    use, own = task.uses.get(task.attempt, Use()), course.limits(task.id)
+    usd = course.tasks[task.id].limits.cost_usd if task.id in course.conversing else own.cost_usd
+    return own.model_copy(update={"cost_usd": _less(usd, use.limit_usd), "tokens": _less(own.tokens, use.limit_tokens)})
+
+
+def _less(own: float | None, reserved: float | None) -> float | None:
+    return min((one for one in (own, reserved) if one is not None), default=None)
+
+
 def find_resumable_attempt(course: PlanIndex, state: RunState, task: TaskState) -> int | None:
     """
     The attempt to go on from, where it was interrupted in a conversation that another worker can go on with.

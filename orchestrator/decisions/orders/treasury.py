@@ -76,7 +76,7 @@ class Totals(NamedTuple):
 NO_TOTALS = Totals()
 
 
-class Counted(NamedTuple):
+class CountedUse(NamedTuple):
     """One use as it counts."""
 
     at: float
@@ -85,18 +85,18 @@ class Counted(NamedTuple):
     tokens: int
 
 
-def list_counted(state: RunState) -> Iterator[Counted]:
+def list_counted(state: RunState) -> Iterator[CountedUse]:
     for task in (*state.tasks.values(), *state.removed.values()):
         yield from _counted(task.uses.values(), review=False)
         yield from _counted(task.review.uses.values(), review=True)
     yield from _counted(state.wave_review.review.uses.values(), review=True)
 
 
-def _counted(uses: Iterable[Use], *, review: bool) -> Iterator[Counted]:
-    return (Counted(use.sent_at, review, use.counted_usd, use.counted_tokens) for use in uses)
+def _counted(uses: Iterable[Use], *, review: bool) -> Iterator[CountedUse]:
+    return (CountedUse(use.sent_at, review, use.counted_usd, use.counted_tokens) for use in uses)
 
 
-def sum_counted(counted: Iterable[Counted], limit: TreasuryLimit, period: str) -> Totals:
+def sum_counted(counted: Iterable[CountedUse], limit: TreasuryLimit, period: str) -> Totals:
     """Add up what was sent in the period."""
     usd, tokens = [0.0, 0.0], [0, 0]
     for one in counted:
@@ -213,7 +213,7 @@ class TreasuryFacts:
         return replace(ledger, cap=Budget(usd=usd, tokens=tokens))
 
     def _mine_of_tightest(self, state: RunState, kind: Literal[0, 1]) -> int:
-        """Return what the run has of the limit on dollars, or on tokens, of which the least is left."""
+        """Return what the run has of the limit with the least left, on dollars or on tokens."""
         lefts = ((self._left(state, standing)[kind], standing) for standing in self._restricting(state))
         found = [(left, standing) for left, standing in lefts if left is not None]
         mine = self.mine(state, min(found, key=lambda one: one[0])[1])
@@ -241,7 +241,7 @@ class TreasuryFacts:
         return (standing for standing in self.current if restricts(state, standing))
 
     def find_tightest(self, state: RunState, *, review: bool) -> LimitStanding | None:
-        """Return the limit of which the least part is left; None where no limit holds work back."""
+        """Return the limit with the least part left; None where no limit holds work back."""
         least: tuple[float, LimitStanding] | None = None
         for standing in self._restricting(state) if self.open else ():
             left = self._left(state, standing, review=review)

@@ -192,7 +192,8 @@ def _author(one: Submission) -> Author:
     agent, families = _first(one, "agent"), one.said.get("family", ())
     if agent in ("", PERSON) and not families:
         return Author(agent=PERSON)
-    return Author(agent=agent or "unknown", families=families or ("unknown",))
+    unknown = () if agent == "command" else ("unknown",)
+    return Author(agent=agent or "unknown", families=families or unknown)
 
 
 def _first(one: Submission, key: str) -> str:

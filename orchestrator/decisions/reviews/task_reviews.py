@@ -13,8 +13,9 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked, TreasuryLimited
 from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
+from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, ReviewState, TaskState
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import MOST_REVIEWERS, ReviewPolicy
 from forgepool.workers.llm.batch import BatchCall

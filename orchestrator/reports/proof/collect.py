@@ -8,6 +8,7 @@ from forgepool.orchestrator.decisions.reasons import (
     author_in,
     finding_lines,
     flaky_words,
+    survey_words,
 )
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded, is_being_written
@@ -31,7 +32,7 @@ from forgepool.orchestrator.reports.proof.bundle import (
 )
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.reports.report import flake_lines, host_lines
-from forgepool.orchestrator.reports.status import standing, survey_words, tell_verdict
+from forgepool.orchestrator.reports.status import standing, tell_verdict
 from forgepool.orchestrator.run.run_folder import KeptRun
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState

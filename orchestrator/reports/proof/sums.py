@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 
+from forgepool.orchestrator.decisions.reasons import word_verdicts
 from forgepool.orchestrator.reports.proof.bundle import BillItem, ProofBundle
-from forgepool.orchestrator.reports.status import word_verdicts
 
 
 def is_waste(item: BillItem) -> bool:

@@ -75,8 +75,8 @@ class RunSpending(Message):
 
 def read_home(settings: Settings, *, unread: list[str], since: float = 0.0) -> Iterator[RunSpending]:
     """
-    Yield the use of each run, queue and planning of the home in which something has happened since, and add a sentence
-    for each journal that cannot be read.
+    Yield the use of each run, queue and planning of the home with an event since then. `unread` receives a sentence for
+    each journal that cannot be read.
     """
     for name in run_folder.run_names(settings):
         if _changed_at(run_folder.runs_folder(settings) / name) < since:

@@ -1,9 +1,9 @@
 """
-The treasury of a home as one run meets it: its limits from `treasury.yaml`, and the amounts of all runs in Redis.
+The treasury of a home for one run: the limits of `treasury.yaml`, and the amounts of all runs.
 
 The truth is in the journals, and Redis holds a projection of them. The run reserves there before it journals and sends
-what costs. So a process that dies in between has reserved too much and never too little, until the run goes on, another
-run of its home starts, or the period ends.
+what costs. So a process that dies in between has reserved too much and never too little. This lasts until the run goes
+on, another run of its home starts, or the period ends.
 """
 
 import calendar
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from forgepool.orchestrator.decisions.orders.treasury import (
-    Counted,
+    CountedUse,
     LimitStanding,
     Totals,
     TreasuryFacts,
@@ -112,7 +112,7 @@ class TreasuryDesk:
         again, by what the others have by then.
         """
         taken: list[Event] = []
-        added: list[Counted] = []
+        added: list[CountedUse] = []
         refused = False
         for event in events:
             costs = _cost_of(state, event, now)
@@ -126,7 +126,7 @@ class TreasuryDesk:
     def leave(self) -> None:
         leave_treasury(self.client, self.run)
 
-    def _reserve(self, state: RunState, added: Sequence[Counted], now: float) -> bool:
+    def _reserve(self, state: RunState, added: Sequence[CountedUse], now: float) -> bool:
         """Reserve for the last of these beside the others."""
         cells = [one for one in self._list_standings(now) if restricts(state, one)]
         if not cells:
@@ -142,7 +142,7 @@ class TreasuryDesk:
         standings: Sequence[LimitStanding],
         kind: WriteKind,
         now: float,
-        added: Sequence[Counted] = (),
+        added: Sequence[CountedUse] = (),
     ) -> CellAnswer:
         counted = [*list_counted(state), *added]
         writes = [
@@ -219,7 +219,7 @@ def _holds_for(limit: TreasuryLimit, project: str, person: str) -> bool:
     return limit.project in ("", project) and limit.person in ("", person)
 
 
-def _cost_of(state: RunState, event: Event, now: float) -> Counted | None:
+def _cost_of(state: RunState, event: Event, now: float) -> CountedUse | None:
     """Return what an event reserves beyond what is reserved already; None where it costs nothing."""
     match event:
         case OrderSent() | ReviewSent() | WaveReviewSent():
@@ -230,14 +230,14 @@ def _cost_of(state: RunState, event: Event, now: float) -> Counted | None:
             tokens, at = (event.reserved_tokens or 0) - (use.reserved_tokens or 0), use.sent_at
         case _:
             return None
-    return Counted(at, not isinstance(event, OrderSent | MoneyGranted), usd, tokens) if usd or tokens else None
+    return CountedUse(at, not isinstance(event, OrderSent | MoneyGranted), usd, tokens) if usd or tokens else None
 
 
-def _list_spent(spending: RunSpending) -> Iterator[Counted]:
+def _list_spent(spending: RunSpending) -> Iterator[CountedUse]:
     for line in spending.lines:
         usd = line.counted_usd if line.what != "planning" or line.spent is None else line.spent.cost_usd or 0.0
         tokens = line.counted_tokens if line.what != "planning" or line.spent is None else line.spent.tokens
-        yield Counted(line.at, line.what == "review", usd, tokens)
+        yield CountedUse(line.at, line.what == "review", usd, tokens)
 
 
 def open_desk(

@@ -10,9 +10,10 @@ from typing import Literal
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.ask_events import Ask
 from forgepool.orchestrator.plan.budget import SeenUse, Use, find_carried_use, give_up_use, settle_use
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.steps.train_steps import settle_phases
-from forgepool.orchestrator.state.task import IN_FLIGHT, IllegalStep, Outstanding, TaskState
+from forgepool.orchestrator.state.task import IN_FLIGHT, IllegalStep, TaskState
 from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import ReasonPack
 
@@ -36,8 +37,7 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
     task.review.forget_candidate()
     task.kept = task.reviewed = False
     task.first_started = task.first_started or at
-    task.overtaken = 0
-    task.limit_until = 0.0
+    task.overtaken, task.limit_until = 0, 0.0
     use = Use(
         reserved_usd=event.reserved_usd,
         reserved_tokens=event.reserved_tokens,
@@ -385,8 +385,7 @@ def _take_back(task: TaskState, at: float) -> None:
 def reject_task(state: RunState, task: TaskState, event: e.TaskRejected, at: float) -> None:
     if not task.candidate or event.reason.attempt != task.made_by:
         raise IllegalStep(f"'{task.id}' has no candidate of attempt {event.reason.attempt} that could be rejected")
-    task.message, task.kept = None, False
-    task.review.person = None
+    task.message, task.kept, task.review.person = None, False, None
     reopen(task, at)
     charge(state, task, event.reason)
     task.enter("pending" if event.again else "failed", at)

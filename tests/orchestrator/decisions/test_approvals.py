@@ -35,8 +35,9 @@ from forgepool.orchestrator.journal.events import (
     TaskRetried,
 )
 from forgepool.orchestrator.journal.inbox import PersonRequest
+from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import IllegalStep, ReviewState
+from forgepool.orchestrator.state.task import IllegalStep
 from forgepool.supervisor.findings import ReviewFinding
 from forgepool.supervisor.messages.answers import PersonApproval
 from forgepool.workers.schema.orders import BuiltinAgent

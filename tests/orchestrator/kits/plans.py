@@ -18,8 +18,8 @@ from forgepool.orchestrator.journal.events import (
 )
 from forgepool.orchestrator.plan.document import Plan, Task, TaskNeed
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.messages.answers import Approval, Certificate, CheckResult, Landing, Review
 from forgepool.workers.schema.orders import CommandAgent, Outcome, WorkResult
 

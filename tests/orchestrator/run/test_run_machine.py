@@ -16,6 +16,7 @@ from plans import task as planned
 from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.purse import limits_of_order
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import find_ended, grant_request, grow, why_not_grow, with_budget
 from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
@@ -45,7 +46,6 @@ from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
 from forgepool.orchestrator.run.dispatch import (
     check_request,
     land_request,
-    limits_of_order,
     order,
     review_request,
     wave_request,
@@ -53,8 +53,9 @@ from forgepool.orchestrator.run.dispatch import (
 )
 from forgepool.orchestrator.run.recovery import settle_events
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, Outstanding, TaskState
+from forgepool.orchestrator.state.task import MOST_TROUBLES, TERMINAL, TaskState
 from forgepool.supervisor.gate.affected_checks import ONE_LANE, Lanes
 from forgepool.supervisor.messages.requests import CheckRequest, LandRequest, ReviewPolicy, ReviewRequest
 from forgepool.workers.policy.gate_file.document import CheckDefinition

@@ -25,8 +25,8 @@ from forgepool.orchestrator.plan.overlap import Globs
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.neighbours.other_runs import describe_run, find_paths_elsewhere
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding
 
 TWO = course(task("a", files=["x"]), task("b", files=["y"]))
 

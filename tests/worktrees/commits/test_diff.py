@@ -3,13 +3,12 @@ Differences are exact to the byte: lines with their numbers, names as git holds 
 """
 
 import os
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from repositories import Files, MadeCommits
 from repositories import git as by_hand
 
 from forgepool.worktrees.commits import diff
@@ -23,34 +22,14 @@ from forgepool.worktrees.commits.diff import (
     tree_diff,
     unread_paths,
 )
-from forgepool.worktrees.git.git import CommitId, Git, GitFailed, TreeId
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
-Files = Mapping[str, bytes | tuple[str, bytes]]
 _NONE = "000000"
 _LONG = b"".join(b"line %d\n" % number for number in range(60))
 
 
-class Trees:
-    """A bare repository, and commits in it that hold exactly the given files."""
-
-    def __init__(self, folder: Path) -> None:
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(folder)], check=True)
-        self.git = Git(git_dir=folder)
-
-    def commit(self, files: Files) -> CommitId:
-        stream = b"commit refs/heads/made\ncommitter A <a@localhost> 1 +0000\ndata 1\nx\nfrom " + b"0" * 40 + b"\n"
-        for path, content in files.items():
-            mode, data = content if isinstance(content, tuple) else ("100644", content)
-            name = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
-            if mode == "160000":
-                stream += b'M %s %s "%s"\n' % (mode.encode(), data, name)
-            else:
-                stream += b'M %s inline "%s"\ndata %d\n%s\n' % (mode.encode(), name, len(data), data)
-        self.git.run("fast-import", "--quiet", "--force", stdin=stream)
-        return CommitId(self.git.text("rev-parse", "refs/heads/made"))
-
-    def pair(self, before: Files, after: Files) -> tuple[CommitId, TreeId]:
-        return self.commit(before), tree_of(self.git, self.commit(after))
+class Trees(MadeCommits):
+    """Commits, and the differences between them."""
 
     def diff(self, before: Files, after: Files) -> tuple[FileDiff, ...]:
         return tree_diff(self.git, *self.pair(before, after))

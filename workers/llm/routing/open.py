@@ -13,7 +13,7 @@ from forgepool.workers.llm.batch import Batches
 from forgepool.workers.llm.provider import Endpoint, ModelFailed, Provider
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.chain import Contender, ModelChain
-from forgepool.workers.llm.routing.pace import Pace, Paced
+from forgepool.workers.llm.routing.pace import AccountPace, Paced
 from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose, tariff
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import Redis, connect
@@ -54,7 +54,7 @@ def open_models(
     if isinstance(choice, str):
         raise ModelFailed(choice, trouble="bad_request")
     breaker = Breaker(client=_client(settings))
-    pace = Pace(breaker=breaker, run=run)
+    pace = AccountPace(breaker=breaker, run=run)
     return ModelChain(
         contenders=tuple(_contender(table, candidate, capped, pace) for candidate in choice.candidates),
         breaker=breaker,
@@ -92,7 +92,7 @@ def keys_present(table: Table) -> frozenset[str]:
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 
-def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: Pace) -> Contender:
+def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: AccountPace) -> Contender:
     charged = tariff(table, candidate)
     wanting = candidate.wanting
     if not wanting and capped and charged.worst_case_usd(1, 1) is None:
@@ -100,7 +100,7 @@ def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: Pace) -
     return Contender(candidate=candidate, tariff=charged, open=partial(_paced, table, candidate, pace), wanting=wanting)
 
 
-def _paced(table: Table, candidate: ModelChoice, pace: Pace) -> Provider:
+def _paced(table: Table, candidate: ModelChoice, pace: AccountPace) -> Provider:
     return Paced(
         provider=_adapter(table, candidate),
         pace=pace,

@@ -59,7 +59,7 @@ def _script() -> str:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pace:
+class AccountPace:
     """The pace of all accounts, as one worker keeps to it for one run."""
 
     breaker: Breaker
@@ -96,7 +96,7 @@ class Pace:
         self._note(account, limits)
         self._change(account, {"op": "hear", "id": wanted.id, "model": wanted.model, "limits": _as_plain(limits)})
 
-    def done(self, account: str, wanted: "PacedCall", ended: Ended, used: Usage, failure: ModelFailed | None) -> None:
+    def finish(self, account: str, wanted: "PacedCall", ended: Ended, used: Usage, failure: ModelFailed | None) -> None:
         """Correct the estimate of a call by what it used, and take in a refusal."""
         limits = failure.limits if failure is not None else None
         self._note(account, limits)
@@ -105,7 +105,7 @@ class Pace:
             "id": wanted.id,
             "model": wanted.model,
             "ended": ended,
-            "input": wanted.counted(used),
+            "input": wanted.count_input(used),
             "output": used.output_tokens,
         }
         if limits is not None:
@@ -185,7 +185,7 @@ class PacedCall:
     counts_cached: bool
     id: str = field(default_factory=lambda: uuid4().hex)
 
-    def counted(self, used: Usage) -> int:
+    def count_input(self, used: Usage) -> int:
         """Return the input that counts against the limits."""
         return used.input_tokens if self.counts_cached else used.input_tokens - used.cached_tokens
 
@@ -195,7 +195,7 @@ class Paced:
     """A provider that waits for its turn before it asks another one."""
 
     provider: Provider
-    pace: Pace
+    pace: AccountPace
     account: str
     model: str
     """The account's name for it."""
@@ -225,7 +225,7 @@ class Paced:
             ended = "refused" if failed.trouble == "rate_limit" else "failed"
             raise
         finally:
-            self.pace.done(self.account, wanted, ended, used, failure)
+            self.pace.finish(self.account, wanted, ended, used, failure)
 
     def _estimate(self, characters: int) -> int:
         """Estimate the input that will count: by the last request, which this one extends, where there is one."""

@@ -107,7 +107,7 @@ def _count(batch: "MessageBatch") -> int:
 
 
 def _unmarked(asked: Body) -> Body:
-    """Return the request without streaming, and without cache marks: what nobody reads again is not paid to be kept."""
+    """Return the request without streaming, and without cache marks: no later call would read what is cached."""
     messages = (block for message in asked["messages"] for block in message["content"])
     for block in (*asked.get("system", ()), *asked.get("tools", ()), *messages):
         block.pop("cache_control", None)

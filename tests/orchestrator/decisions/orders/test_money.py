@@ -23,8 +23,9 @@ from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import Budget, SeenUse
 from forgepool.orchestrator.run.dispatch import check_request, land_request, order
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import DONE, IllegalStep, Outstanding
+from forgepool.orchestrator.state.task import DONE, IllegalStep
 from forgepool.workers.queue.replies import MessageStarted, MoneyRequest
 from forgepool.workers.schema.orders import BuiltinAgent, CliAgent, LimitKind, Limits, Spent, WorkOrder, WorkResult
 

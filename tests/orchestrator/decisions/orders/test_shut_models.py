@@ -17,7 +17,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.llm.messages import Usage
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker
-from forgepool.workers.llm.routing.pace import Pace, PacedCall
+from forgepool.workers.llm.routing.pace import AccountPace, PacedCall
 from forgepool.workers.queue.broker import ORDERS, Redis
 from forgepool.workers.queue.leases import HostFacts, Present
 from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent
@@ -153,10 +153,10 @@ def test_a_task_is_shut_until_the_first_of_the_accounts_with_a_key_is_open(watch
 def test_a_pause_after_a_refusal_counts_and_an_empty_redis_knows_nothing(watch: AccountWatch, redis: Redis) -> None:
     now = redis.time()[0]
     assert watch.look(PLAN, [host("FIRST_KEY")], now) == {}
-    pace = Pace(breaker=Breaker(client=redis), run="other")
+    pace = AccountPace(breaker=Breaker(client=redis), run="other")
     wanted = PacedCall(model="one", input_tokens=1, most_output=1, counts_cached=True)
     pace.ask("first", wanted)
-    pace.done("first", wanted, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=120.0))
+    pace.finish("first", wanted, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=120.0))
     watch._looked = 0.0
     assert watch.look(PLAN, [host("FIRST_KEY")], now)[BUILTIN] == pytest.approx(now + 120, abs=3)
 

@@ -96,7 +96,7 @@ def test_a_run_of_its_own_budget_that_is_used_up_still_asks_for_that() -> None:
     failed = failed.model_copy(update={"result": failed.result.model_copy(update={"outcome": "verify_failed"})})
     follow(state, failed, at=NOW)
     (parked,) = [one for one in step(of, state) if isinstance(one, e.TaskParked)]
-    assert "forgepool resume r-1 --budget-usd USD" in parked.question
+    assert "forgepool budget r-1 --usd USD" in parked.question
 
 
 def test_what_the_run_used_in_earlier_periods_takes_nothing_of_this_one() -> None:

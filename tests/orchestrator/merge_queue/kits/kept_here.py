@@ -23,8 +23,8 @@ from forgepool.orchestrator.run.dispatch import check_request, land_request
 from forgepool.orchestrator.run.sending import Wishes
 from forgepool.orchestrator.run.transport import Link
 from forgepool.orchestrator.state.fold import apply
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.task import Outstanding
 from forgepool.supervisor.checks.certificates import Inputs, certify
 from forgepool.supervisor.gate.check_entry import entries_in, gate_changed_by
 from forgepool.supervisor.gate.land import land

@@ -28,7 +28,7 @@ from forgepool.workers.context.transcript.entries import (
 from forgepool.workers.llm.messages import Usage
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker
-from forgepool.workers.llm.routing.pace import Pace, PacedCall
+from forgepool.workers.llm.routing.pace import AccountPace, PacedCall
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer, read, reply
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
@@ -378,10 +378,10 @@ def test_a_wait_for_a_rate_limit_counts_against_no_limit_of_time(
     """The account pauses for longer than the attempt may last."""
     serve(plain)
     host.settings = host.settings.model_copy(update={"broker_url": redis_url})
-    pace = Pace(breaker=Breaker(client=redis))
+    pace = AccountPace(breaker=Breaker(client=redis))
     refused = PacedCall(model="m", input_tokens=1, most_output=1, counts_cached=True)
     pace.ask("local", refused)
-    pace.done("local", refused, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=12.0))
+    pace.finish("local", refused, "refused", Usage(), ModelFailed("x", trouble="rate_limit", retry_after_s=12.0))
     done = work(host, limits=Limits(wall_s=10))
     assert done.outcome == "candidate", done.detail
     assert done.finished_at - done.started_at > 11

@@ -28,7 +28,7 @@ from forgepool.workers.llm.provider import (
 )
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.open import open_models
-from forgepool.workers.llm.routing.pace import Pace, Paced, PacedCall, find_pauses
+from forgepool.workers.llm.routing.pace import AccountPace, Paced, PacedCall, find_pauses
 from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.queue.broker import Redis, connect
 from forgepool.workers.schema.settings import Settings
@@ -53,10 +53,10 @@ class Account:
 
     def __init__(self, redis: Redis) -> None:
         self.redis = redis
-        self.runs: dict[str, Pace] = {}
+        self.runs: dict[str, AccountPace] = {}
 
-    def run(self, name: str = "one") -> Pace:
-        return self.runs.setdefault(name, Pace(breaker=Breaker(client=self.redis), run=name))
+    def run(self, name: str = "one") -> AccountPace:
+        return self.runs.setdefault(name, AccountPace(breaker=Breaker(client=self.redis), run=name))
 
     def ask(self, wanted: PacedCall, run: str = "one") -> tuple[float, float]:
         told = self.run(run).ask(ACCOUNT, wanted)
@@ -68,11 +68,11 @@ class Account:
         self.run(run).hear(ACCOUNT, wanted, told)
 
     def end(self, wanted: PacedCall, run: str = "one", used: Usage | None = None) -> None:
-        self.run(run).done(ACCOUNT, wanted, "answered", used or Usage(input_tokens=wanted.input_tokens), None)
+        self.run(run).finish(ACCOUNT, wanted, "answered", used or Usage(input_tokens=wanted.input_tokens), None)
 
     def refuse(self, wanted: PacedCall, retry_after_s: float | None = None, run: str = "one") -> None:
         failure = ModelFailed("too many", trouble="rate_limit", retry_after_s=retry_after_s)
-        self.run(run).done(ACCOUNT, wanted, "refused", Usage(), failure)
+        self.run(run).finish(ACCOUNT, wanted, "refused", Usage(), failure)
 
     @property
     def state(self) -> dict[str, object]:
@@ -353,7 +353,7 @@ def answer(**usage: int) -> Turn:
 
 
 def paced(provider: Scripted, client: Redis | None, slept: list[float] | None = None, **own: bool) -> Paced:
-    pace = Pace(breaker=Breaker(client=client), run="one", sleep=(slept if slept is not None else []).append)
+    pace = AccountPace(breaker=Breaker(client=client), run="one", sleep=(slept if slept is not None else []).append)
     return Paced(provider=provider, pace=pace, account=ACCOUNT, model="m", **own)
 
 

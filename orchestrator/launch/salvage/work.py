@@ -1,13 +1,17 @@
 """The work of an attempt that did not land, composed on the target's tip. Nothing of the run is changed."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
+from forgepool.orchestrator.decisions.reasons import author_of
+from forgepool.orchestrator.journal.events import OrderAnswered
 from forgepool.orchestrator.run.hub import CannotRun, Hub, reopen_hub
 from forgepool.orchestrator.run.run_folder import KeptRun
-from forgepool.orchestrator.state.kept import KeptStanding, list_kept
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.commits.changes import PathChange, changes
 from forgepool.worktrees.commits.compose import Composed, Entry, compose
@@ -37,9 +41,9 @@ class SalvagedWork:
         return changes(self.git, self.base, self.commit)
 
 
-def find_work(state: RunState, task: TaskState) -> KeptStanding:
+def find_works(state: RunState, task: TaskState, attempt: int | None = None) -> list[KeptStanding]:
     """
-    Return the newest kept work of a task.
+    Return the kept works of a task that can be composed, newest first; with an attempt, only its own.
 
     Raises:
         CannotRun: it has landed, has left no files, or will be continued by its next attempt.
@@ -48,10 +52,14 @@ def find_work(state: RunState, task: TaskState) -> KeptStanding:
     if task.phase in DONE:
         raise CannotRun(f"task '{task.id}' of run {run} is {task.phase}; only work that did not land can be salvaged")
     works = sorted(list_kept(state, task), key=lambda one: one.attempt)
+    if attempt is not None and all(one.attempt != attempt for one in works):
+        left = ", ".join(str(one.attempt) for one in works) or "none"
+        raise CannotRun(f"attempt {attempt} of task '{task.id}' has left no files; attempts that have: {left}")
+    works = [one for one in works if attempt in (None, one.attempt)]
     # Of an attempt whose files could not be kept there is only the reason.
     found = [one for one in works if one.what != "unfinished" and one.commit]
     if found:
-        return found[-1]
+        return found[::-1]
     if works and works[-1].what != "unfinished":
         again = f"to have it done again: forgepool retry {run} {task.id}"
         raise CannotRun(f"the work of task '{task.id}' is not in the hub: {works[-1].withheld}; {again}")
@@ -63,16 +71,32 @@ def find_work(state: RunState, task: TaskState) -> KeptStanding:
     raise CannotRun(f"no attempt of task '{task.id}' of run {run} has left files; it is {task.phase}")
 
 
-def compose_work(run: KeptRun, state: RunState, task: TaskState, settings: Settings) -> SalvagedWork:
+def compose_work(
+    run: KeptRun, state: RunState, task: TaskState, settings: Settings, attempt: int | None = None
+) -> SalvagedWork:
     """
-    Compose the newest kept work of a task on the target's tip, in this host's mirror alone.
+    Compose the kept work of an attempt on the target's tip, in this host's mirror alone.
+
+    Without an attempt, it is the newest that changes anything there.
 
     Raises:
         CannotRun: there is none, or only another host has it.
         HubAway, GitFailed: the hub could not be asked.
     """
-    kept = find_work(state, task)
+    works = find_works(state, task, attempt)
     hub = reopen_hub(run.options.hub, settings)
+    newest = _compose_on_tip(run, task, hub, works[0])
+    if newest.files:
+        return newest
+    for kept in works[1:]:
+        # Only another host may have one of these.
+        with suppress(CannotRun):
+            if (work := _compose_on_tip(run, task, hub, kept)).files:
+                return work
+    return newest
+
+
+def _compose_on_tip(run: KeptRun, task: TaskState, hub: Hub, kept: KeptStanding) -> SalvagedWork:
     mirror, commit = hub.mirror, CommitId(kept.commit)
     tip = hub.tip_for(run.plan)
     try:
@@ -83,7 +107,7 @@ def compose_work(run: KeptRun, state: RunState, task: TaskState, settings: Setti
         mirror.ensure(tip)
     except MissingCommit as missing:
         raise CannotRun(f"the hub has the work of task '{task.id}' no longer: {missing}") from missing
-    message = f"{run.course.tasks[task.id].title}\n\nSalvaged from run {state.run}: {task.id}, {kept.words}\n"
+    message = message_of_work(run, task.id, kept)
     composed = compose(mirror.git, tip, [Entry(commit=commit, name=task.id, message=message)], "squash")
     if isinstance(composed, Composed):
         return SalvagedWork(hub=hub, kept=kept, base=tip, commit=composed.commit)
@@ -91,25 +115,51 @@ def compose_work(run: KeptRun, state: RunState, task: TaskState, settings: Setti
     return SalvagedWork(hub=hub, kept=kept, base=base, commit=commit, conflicts=composed.paths)
 
 
+def message_of_work(run: KeptRun, task: str, kept: KeptStanding, more: str = "") -> str:
+    """Return the message of a commit of the work."""
+    return f"{run.course.tasks[task].title}\n\nSalvaged from run {run.options.run}: {task}, {kept.words}{more}\n"
+
+
+def find_author(run: KeptRun, task: str, attempt: int) -> Author:
+    """Return the author of an attempt's work: the task's agent, with the models that its answer names."""
+    _, recorded = run.replay()
+    answers = [one.event.result for one in recorded if isinstance(one.event, OrderAnswered) and one.event.task == task]
+    found = [one for one in answers if one.attempt == attempt]
+    planned = run.course.tasks[task]
+    # An attempt that was cancelled has left its files and no answer.
+    return author_of(planned, found[-1] if found else None)
+
+
 def make_branch(work: SalvagedWork, repo: Path, branch: str) -> None:
     """
     Make a branch of the work in a clone on this host.
 
     Raises:
-        CannotRun: the branch exists, its name is invalid, or the clone is the hub, to which the work was not pushed.
+        CannotRun: as `require_room`, or the clone is the hub, to which the work was not pushed.
     """
-    git = _clone(work, repo)
-    if git.run("check-ref-format", f"refs/heads/{branch}", ok=(0, 1)).status or branch.startswith("-"):
-        raise CannotRun(f"'{branch}' is no name for a branch; give another one with --branch")
+    git = require_room(work, repo, branch)
     if work.kept.withheld and git.git_dir == work.hub.facts.local:
         raise CannotRun(
             f"{repo} is the hub, and this work was not pushed there: {work.kept.withheld}; give --to DIR or "
             "--patch FILE"
         )
-    if git.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1)).status == 0:
-        raise CannotRun(f"{repo} has a branch '{branch}' already; give another name with --branch")
     _bring(work, git)
     git.run("update-ref", f"refs/heads/{branch}", work.commit, "0" * len(work.commit))
+
+
+def require_room(work: SalvagedWork, repo: Path, branch: str) -> Git:
+    """
+    Return the clone, in which the branch can be made.
+
+    Raises:
+        CannotRun: the branch exists, its name is invalid, or the clone lacks the history that the work stands on.
+    """
+    git = _clone(work, repo)
+    if git.run("check-ref-format", f"refs/heads/{branch}", ok=(0, 1)).status or branch.startswith("-"):
+        raise CannotRun(f"'{branch}' is no name for a branch; give another one with --branch")
+    if git.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1)).status == 0:
+        raise CannotRun(f"{repo} has a branch '{branch}' already; give another name with --branch")
+    return git
 
 
 def make_worktree(work: SalvagedWork, repo: Path, folder: Path) -> None:
