@@ -74,12 +74,12 @@ def find_mended_attempt(course: PlanIndex, task: TaskState) -> int | None:
     """
     Return the attempt that the next one mends, the one judged last. None where the next begins afresh.
 
-    Its candidate must be in the hub, and have come back for findings of the scans or of a review, paths out of scope, a
-    red check or a conflict. After a conflict in more than half of the candidate's files little is left to mend, and the
-    next attempt begins afresh. So it does after two attempts in a row that came back for the same kind of reason, since
-    mending has not helped. So it does, too, where `why_never_mends` says why.
+    The hub must have its candidate. It came back for findings of the scans or of a review, paths out of scope, a red
+    check or a conflict. A conflict in more than half of its files leaves little to mend: the next attempt begins
+    afresh. So it does after two reasons in a row of the same kind, since mending has not helped. So it does where
+    `why_never_mends` says why.
 
-    A person's word goes before the first two. `candidate` stands for the last work that the hub has, of any kind.
+    A person's word goes before these two. `candidate` stands for the last work that the hub has, of any kind.
     """
     if task.begins == "fresh" or why_never_mends(course, task.id):
         return None
