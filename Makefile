@@ -62,6 +62,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/fleet/scale.py --quick
 	$(BIN)/python benchmarks/fleet/export.py
 	$(BIN)/python benchmarks/fleet/pace.py
+	$(BIN)/python benchmarks/fleet/mending.py
 	$(BIN)/python benchmarks/sandbox.py
 	$(BIN)/python benchmarks/context.py build
 	$(BIN)/python benchmarks/context.py day23
