@@ -234,6 +234,8 @@ def _review(course: PlanIndex, state: RunState, task: TaskState, now: float, res
     number, own = task.review.sent + 1, task.review
     message_id = f"{state.run}.{task.id}.{task.made_by}.review-{number}"
     at_tip = task.base if task.phase == "testing" else state.tip
+    # A batch has one reviewer, and a later model of a ladder is read by more.
+    may_batch = task.report is None and review_policy_of(course, task).reviewers == 1
     return ReviewSent(
         task=task.id,
         number=number,
@@ -244,7 +246,7 @@ def _review(course: PlanIndex, state: RunState, task: TaskState, now: float, res
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         synthesis=digest_synthesis(task.report, state) if task.report is not None else "",
-        batch=next_batch_call(course, own, message_id, now) if task.report is None else None,
+        batch=next_batch_call(course, own, message_id, now) if may_batch else None,
     )
 
 

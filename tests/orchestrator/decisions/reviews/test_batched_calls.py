@@ -190,3 +190,14 @@ def test_a_person_is_told_once_that_a_review_is_in_a_batch_and_once_why_it_is_no
         None,
         "a: its review: it is made live: expired",
     ]
+
+
+def test_work_that_more_than_one_family_is_to_read_is_reviewed_live() -> None:
+    plan = of()
+    state = reviewing(plan)
+    state.climb("a", 2)
+    plan = plan.grow_with(state)
+    asked = ask(plan, state)
+    assert asked.batch is None
+    message = state.outstanding()[asked.message_id]
+    assert review_request(plan, state, state.tasks["a"], message, now=NOW).policy.reviewers == 2
