@@ -142,11 +142,13 @@ def forecast_run(kept: KeptRun, hub: Hub, settings: Settings, done: Collection[s
     Forecast a run that begins now, without the tasks that are done. Durations are those of earlier runs of its plan,
     else the plan's own.
 
-    None where the duration of a task is unknown, and for a plan that takes long to play.
+    None where the duration of a task, of the checks or of reviews is unknown, and for a plan that takes long to play.
     """
     plan, left = kept.plan, [task for task in kept.plan.tasks if task.id not in done]
     fitted = fit(settings, plan)
     known = all(fitted.work_s.get(task.id) or task.duration_s is not None for task in left)
+    known = known and (plan.checks == "none" or bool(fitted.seconds("check")))
+    known = known and (not kept.course.reviewed or bool(fitted.seconds("review")))
     if not left or not known or len(left) > _TASKS_AT_ALL_SEEDS:
         return None
     tasks = tuple(

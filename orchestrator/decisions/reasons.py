@@ -1,11 +1,11 @@
 """Again, or stop: pure. What a failed attempt leads to, and the reason pack the next one is given."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import assert_never
 
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned
+from forgepool.orchestrator.journal.events import GateHalted, TaskFailed, TaskReturned, WorkKept
 from forgepool.orchestrator.plan.document import Task
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TERMINAL, TaskState
@@ -46,7 +46,8 @@ def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> Tas
         return TaskReturned(task=task.id, reason=reason, free=True)
     planned = course.tasks[task.id]
     if task.charged + 1 < planned.attempts:
-        return TaskReturned(task=task.id, reason=reason, rung=min(task.charged + 2, len(planned.ladder)))
+        rung = 0 if planned.leads is not None else min(task.charged + 2, len(planned.ladder))
+        return TaskReturned(task=task.id, reason=reason, rung=rung)
     return TaskFailed(task=task.id, reason=reason)
 
 
@@ -341,11 +342,14 @@ def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
         return entry.author
     if task.result is None:
         return Author()
-    own = author_of(course.tasks[task.id], task.result)
-    models, families, number = own.models, own.families, task.result.mended
-    while number is not None and (work := task.works.get(number)) is not None:
-        # The models of the work that it began with are authors, too.
-        models, families, number = (*work.models, *models), (*work.families, *families), work.mends
+    return add_authors(author_of(course.tasks[task.id], task.result), task.works, task.result.mended)
+
+
+def add_authors(own: Author, works: Mapping[int, WorkKept], mended: int | None) -> Author:
+    """Return the author with those of the work that its attempt began with: they are authors, too."""
+    models, families, number = own.models, own.families, mended
+    while number is not None and (work := works.get(number)) is not None:
+        models, families, number = (*work.models, *models), (*(work.families or ("unknown",)), *families), work.mends
     return own.model_copy(update={"models": tuple(dict.fromkeys(models)), "families": tuple(dict.fromkeys(families))})
 
 

@@ -139,8 +139,15 @@ def grant_request(course: PlanIndex, state: RunState, request: PersonRequest) ->
             }
             retried, beyond = _together(course, state, wanted), _find_limits_passed(state, wanted)
             passed = [one.model_copy(update={"effect": "passed", "by": request.by}) for one in beyond]
-            whole = {"afresh": not passed}
-            return [*passed, *(TaskRetried(task=one, **whole, **(said if one in wanted else {})) for one in retried)]
+            changed = bool(request.model or request.begins)
+            goes_on = set() if changed else {one for one in wanted if _find_limits_passed(state, [one])}
+            return [
+                *passed,
+                *(
+                    TaskRetried(task=one, afresh=one not in goes_on, **(said if one in wanted else {}))
+                    for one in retried
+                ),
+            ]
         case "context":
             shown = [one for one in _named(state, request) if may_choose_profile(course, state, one)]
             return [ProfileChosen(task=one, profile=request.text) for one in shown]

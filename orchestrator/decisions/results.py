@@ -84,7 +84,8 @@ def _kept(state: RunState, note: replies.WorkNote) -> list[Event]:
     task, attempt = _task_of_order(state, note.order_id), note.order_id.rpartition(".")[2]
     if task is None or not attempt.isdecimal() or int(attempt) in state.tasks[task].works:
         return []
-    return [WorkKept(task=task, attempt=int(attempt), commit=note.commit, withheld=note.withheld)]
+    mends = state.tasks[task].mends if int(attempt) == state.tasks[task].attempt else None
+    return [WorkKept(task=task, attempt=int(attempt), commit=note.commit, withheld=note.withheld, mends=mends)]
 
 
 def _taken(state: RunState, note: MessageStarted) -> list[Event]:

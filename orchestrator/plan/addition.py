@@ -83,7 +83,9 @@ def choose_models(plan: Plan, models: Mapping[str, str], rungs: Mapping[str, int
     """
     if not models and not rungs:
         return plan
-    by_ladder = {task.id: task.ladder[rungs[task.id] - 1] for task in plan.tasks if task.ladder and task.id in rungs}
+    climbed = (task for task in plan.tasks if task.ladder and task.leads is None and task.id in rungs)
+    # A corrected plan may have a shorter ladder.
+    by_ladder = {task.id: task.ladder[min(rungs[task.id], len(task.ladder)) - 1] for task in climbed}
     chosen = by_ladder | {**models}
     return plan.model_copy(update={"tasks": tuple(_with_model(task, chosen.get(task.id)) for task in plan.tasks)})
 

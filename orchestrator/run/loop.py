@@ -224,8 +224,9 @@ class Loop(Sender):
         for path, request in inbox.waiting(self.folder):
             if (why := why_refused(self.course, self.state, request)) is not None:
                 log.warning("request.overtaken", run=self.state.run, why=why)
-                if request.do == "add":
-                    self.wishes.untold.append(f"no task is added: {why}")
+                if request.do in ("add", "budget"):
+                    what = "no task is added" if request.do == "add" else "the budget stays"
+                    self.wishes.untold.append(f"{what}: {why}")
             asked = self._granted(request)
             events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
             for event in events:

@@ -17,6 +17,7 @@ from forgepool.orchestrator.journal.events import (
     Event,
     OrderAnswered,
     PlanRevised,
+    TaskRejected,
     TaskRetried,
     TaskReturned,
     TasksAdded,
@@ -272,6 +273,7 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
     for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
             works = _read_works(run)
+            first = dict(works)
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
@@ -281,8 +283,11 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
                 elif isinstance(event, TaskRetried) and event.model:
                     # From here on another model than the plan's does it.
                     works.pop(event.task, None)
-                elif isinstance(event, TaskReturned) and event.rung and event.task in works:
-                    works[event.task] = list_rungs(works[event.task])[event.rung - 1]
+                elif isinstance(event, TaskRetried) and event.afresh and event.task in works:
+                    works[event.task] = first[event.task]
+                elif isinstance(event, TaskReturned | TaskRejected) and event.rung and event.task in works:
+                    rungs = list_rungs(first[event.task])  # A later plan of the run may have more.
+                    works[event.task] = rungs[min(event.rung, len(rungs)) - 1]
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}

@@ -8,6 +8,8 @@ from forgepool.orchestrator.state.streaks import pause_s
 from forgepool.supervisor.messages.answers import Approval, PersonApproval, Review, ReviewApproval
 from forgepool.workers.llm.batch import BatchCall
 
+_LEAST_PAUSE_S = 5.0
+"""Seconds between two looks at a batch, whatever the reviewer's host says."""
 MessageKind = Literal["order", "check", "review", "landing", "wave", "wave_review"]
 
 
@@ -82,7 +84,8 @@ class ReviewState:
             self.fall_into_trouble(result.detail, at)
         elif result.batch is not None:
             self.calm()
-            self.detail, self.not_before = result.detail, result.not_before
+            # The clock of the reviewer's host may be late.
+            self.detail, self.not_before = result.detail, max(result.not_before, at + _LEAST_PAUSE_S)
         else:
             self.wait_for_limit(result.not_before, result.detail, at)
         return True
@@ -133,9 +136,12 @@ class ReviewState:
             known = {"again": True} if ticket is None else {"again": True, "ticket": ticket}
             self.batch = self.batch.model_copy(update=known)
             return
+        maybe = self.batch is not None and self.batch.again and self.batch.ticket is None
         self.batch, self.live = None, waits and (self.live or ticket is not None)
         use = self.uses.get(self.sent, Use())
         untold = review.outcome == "infrastructure" and review.not_before is None and not review.spent.turns
+        # A batch whose request was lost may have been made and paid for, and is not looked for after its deadline.
+        untold = untold or (maybe and ticket is not None and not ticket.id)
         settled = give_up_use(use, taken=True, seen=None) if untold else replace(use, spent=review.spent)
         self.uses = self.uses | {self.sent: replace(settled, models=review.models)}
 

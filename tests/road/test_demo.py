@@ -10,6 +10,7 @@ import pytest
 from kit import Machine, wait_until
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_demo_that_is_interrupted_says_how_to_find_its_run(ground: Path, machine: Machine) -> None:
     demo = machine.start("demo")

@@ -32,7 +32,12 @@ def _own_file(name: str) -> Path | None:
 
 
 def _login() -> str:
-    return os.environ.get("USER") or os.environ.get("LOGNAME") or "unknown"
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # No user has that number, as in some containers.
+        return "unknown"
 
 
 _SECRETS = (

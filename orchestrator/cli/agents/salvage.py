@@ -47,7 +47,8 @@ def salvage(
     run: Run,
     task: OneTask = None,
     attempt: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The attempt; default: the newest that left files.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="The attempt; default: the newest with something that the target lacks."),
     ] = None,
     branch: Annotated[str | None, typer.Option(metavar="NAME", help="Make a branch of the work.")] = None,
     to: Annotated[
@@ -62,8 +63,8 @@ def salvage(
         typer.Option("--partial", help="Find the largest set of hunks that the gate lets in, and submit that."),
     ] = False,
     runs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="With --partial: the most sets of hunks to run the gate on.")
-    ] = MOST_RUNS,
+        int | None, typer.Option(metavar="N", min=1, help=f"With --partial: the most runs of the gate ({MOST_RUNS}).")
+    ] = None,
 ) -> int:
     """
     Show the newest work of a task that did not land, on the target's tip, with the reason and the way on; or get it.
@@ -71,13 +72,15 @@ def salvage(
 
     With --partial, a branch of the hunks that pass is made and submitted to the merge queue that serves the target;
     without such a queue, the command that submits it is printed. Exit status: 0 hunks were found, 1 none passes, 2
-    wrong usage, 3 infrastructure, 130 interrupted.
+    wrong usage, or a target that is red or has no checks, 3 infrastructure, 130 interrupted.
     """
     kept = find_run_with(run, task)
     if kept.options.gate:
         raise CannotRun(f"{kept.options.run} is a merge queue; its entries are branches of those who submitted them")
     if sum(one is not None for one in (branch, to, patch)) > 1:
         raise CannotRun("give one of --branch, --to and --patch")
+    if runs is not None and not partial:
+        raise CannotRun("--runs is for --partial; add --partial, or leave --runs out")
     state = kept.state()
     if task is None:
         if branch or to or patch or partial or attempt is not None:
@@ -87,7 +90,7 @@ def salvage(
     _refuse_to_overwrite(patch)
     work = compose_work(kept, state, state.tasks[task], Settings(), attempt)
     wish = WorkWish(kept=kept, state=state, task=task, branch=branch, to=to, patch=patch, repo=repo)
-    return wish.find_partial(work, runs) if partial else wish.get(work)
+    return wish.find_partial(work, runs or MOST_RUNS) if partial else wish.get(work)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,6 +280,7 @@ def _describe(kept: KeptRun, state: RunState, task: TaskState, work: SalvagedWor
     name = f"forgepool salvage {state.run} {task.id}"
     yield f"  to get it: {name} --branch NAME, --to DIR or --patch FILE"
     note = "" if kept.course.tasks[task.id].agent.kind == "command" else " --note TEXT"
+    yield f"  to get the hunks that pass the gate: {name} --partial"
     yield f"  to have it done again: forgepool retry {state.run} {task.id}{note}"
 
 

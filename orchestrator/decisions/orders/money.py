@@ -149,7 +149,7 @@ def ask_for_treasury(
 def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> list[TreasuryLimited]:
     """Tell of limits that are reached and only warn, and of one that holds back what could start otherwise."""
     facts = course.treasury
-    if facts is None:
+    if facts is None or state.halted:
         return []
     if warned := [*facts.warn(state)]:
         return warned
@@ -162,8 +162,12 @@ def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> lis
 
 
 def is_review_held_by_treasury(course: PlanIndex, state: RunState) -> bool:
-    """Tell whether a candidate waits for a review that the run itself could pay."""
+    """Tell whether a candidate, or all that has landed, waits for a review that the run itself could pay."""
+    from forgepool.orchestrator.decisions.reviews.post_merge import is_review_due  # Late: it needs this module.
+
     waiting = any(task.review.message is None for task in state.in_phase("reviewing"))
+    whole = state.wave_review.review
+    waiting = waiting or (whole.message is None and whole.batch is None and is_review_due(course, state))
     alone = course.within(None)
     if not waiting or alone is course or course.review_policy.script is not None:
         return False

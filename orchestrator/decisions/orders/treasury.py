@@ -253,14 +253,18 @@ class TreasuryFacts:
         return (standing for standing in self.current if restricts(state, standing))
 
     def find_tightest(self, state: RunState, *, review: bool) -> LimitStanding | None:
-        """Return the limit with the least part left; None where no limit holds work back."""
-        least: tuple[float, LimitStanding] | None = None
-        for standing in self._restricting(state) if self.open else ():
-            left = self._left(state, standing, review=review)
-            share = min(part / cap for part, cap in zip(left, standing.caps, strict=True) if part is not None and cap)
-            if least is None or share < least[0]:
-                least = (share, standing)
-        return None if least is None else least[1]
+        """Return the limit that work meets first; None where no limit holds work back."""
+        found: list[tuple[float, LimitStanding]] = []
+        for kind in (0, 1):
+            lefts = [
+                (left, standing)
+                for standing in (self._restricting(state) if self.open else ())
+                if (left := self._left(state, standing, review=review)[kind]) is not None
+            ]
+            if lefts:
+                left, standing = min(lefts, key=lambda one: one[0])
+                found.append((left / (standing.caps[kind] or 1), standing))
+        return min(found, key=lambda one: one[0])[1] if found else None
 
     def note(
         self, state: RunState, standing: LimitStanding, effect: Literal["waits", "asks", "warned"]

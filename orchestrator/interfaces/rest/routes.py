@@ -262,7 +262,8 @@ def _guarded(desk: WebDesk, answer: Endpoint, *, acts: bool = False) -> Endpoint
 
     async def guard(request: "Request") -> "Response":
         try:
-            _check(desk.access.visitor("", request.headers.get("authorization", "")), acts)
+            given = request.headers.get("authorization", "")
+            _check(desk.access.visitor("", given), acts, is_given=bool(given))
             return await answer(request)
         except RequestRefused as refused:
             return _answer(refused.status, ApiError(error=str(refused)))
@@ -274,9 +275,10 @@ def _guarded(desk: WebDesk, answer: Endpoint, *, acts: bool = False) -> Endpoint
     return guard
 
 
-def _check(visitor: Visitor | None, acts: bool) -> None:
+def _check(visitor: Visitor | None, acts: bool, *, is_given: bool) -> None:
     if visitor is None:
-        raise RequestRefused(401, "a token is needed; `forgepool serve --tokens` prints it")
+        what = "this server does not know the token" if is_given else "a token is needed"
+        raise RequestRefused(401, f"{what}; `forgepool serve --tokens` prints it")
     if acts and visitor.role != "operator":
         raise RequestRefused(403, "a viewer's token only looks; send the operator's")
 

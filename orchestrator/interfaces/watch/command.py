@@ -17,7 +17,8 @@ _Run = Annotated[
     str | None,
     typer.Argument(
         metavar="[RUN|URL]",
-        help="The run's name, or its beginning, or the URL of `forgepool serve` on another machine; default: all.",
+        help="The run's name, or its beginning, or the URL of `forgepool serve` on another machine (its token in "
+        "FORGEPOOL_WATCH_TOKEN); default: all.",
         autocompletion=complete_run,
     ),
 ]

@@ -119,10 +119,14 @@ class OtherHome(OwnHome):
     def _copy(self) -> None:
         """Copy what is new of the runs that are live or need a person, and of the latest others."""
         rows = self._ask("/runs")
-        wanted = [row for at, row in enumerate(rows) if at < _MOST_RUNS or row["live"] or row["rows"]]
-        for row in reversed(wanted):  # The latest last: a home lists its runs by the age of their folders.
-            if is_run_name(row["run"]) and row["outcome"] != "unreadable":
-                self._copy_run(row["run"], live=row["live"], number=row["number"])
+        try:
+            wanted = [row for at, row in enumerate(rows) if at < _MOST_RUNS or row["live"] or row["rows"]]
+            for row in reversed(wanted):  # The latest last: a home lists its runs by the age of their folders.
+                if is_run_name(row["run"]) and row["outcome"] != "unreadable":
+                    self._copy_run(row["run"], live=row["live"], number=row["number"])
+        except (ValidationError, KeyError, TypeError) as unread:
+            why = "it may be of another version; use the same here and there"
+            raise OtherHomeAway(f"what {self.url} answers cannot be read: {why}") from unread
 
     def _copy_run(self, run: str, *, live: bool, number: int) -> None:
         folder, known = self.home.settings.home / "runs" / run, self._numbers.get(run, 0)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
-from forgepool.orchestrator.decisions.reasons import author_of
+from forgepool.orchestrator.decisions.reasons import add_authors, author_of
 from forgepool.orchestrator.journal.events import OrderAnswered
 from forgepool.orchestrator.run.hub import CannotRun, Hub, reopen_hub
 from forgepool.orchestrator.run.run_folder import KeptRun
@@ -122,12 +122,15 @@ def message_of_work(run: KeptRun, task: str, kept: KeptStanding, more: str = "")
 
 def find_author(run: KeptRun, task: str, attempt: int) -> Author:
     """Return the author of an attempt's work: the task's agent, with the models that its answer names."""
-    _, recorded = run.replay()
+    state, recorded = run.replay()
     answers = [one.event.result for one in recorded if isinstance(one.event, OrderAnswered) and one.event.task == task]
     found = [one for one in answers if one.attempt == attempt]
     planned = run.course.tasks[task]
+    works = state.tasks[task].works
     # An attempt that was cancelled has left its files and no answer.
-    return author_of(planned, found[-1] if found else None)
+    own = author_of(planned, found[-1] if found else None)
+    mended = found[-1].mended if found else works[attempt].mends if attempt in works else None
+    return add_authors(own, works, mended)
 
 
 def make_branch(work: SalvagedWork, repo: Path, branch: str) -> None:

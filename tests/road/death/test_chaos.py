@@ -125,6 +125,7 @@ def test_thirty_tasks_land_once_whoever_is_killed(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["host", *(pytest.param(one, marks=pytest.mark.soak) for one in ("child", "main"))])
 def test_a_killed_process_delays_its_task_by_less_than_fifteen_seconds(

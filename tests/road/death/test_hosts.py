@@ -181,6 +181,7 @@ def _holds(desk: Machine, host: str) -> bool:
     return bool({one for one in taken if ".check-" not in one and ".land-" not in one} - answered)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
@@ -213,6 +214,7 @@ def test_a_killed_orchestrator_finds_its_orders_live_or_finished(
     _assert_no_lease(redis)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_run_with_shared_workers_leaves_them_only_where_a_person_says_so(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str

@@ -161,6 +161,7 @@ def test_a_second_orchestrator_on_a_live_run_is_refused(
     assert not list(events_of(machine.journal(), e.RunResumed))
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_plan_edited_meanwhile_changes_nothing_and_is_told(
     ground: Path, gate: Path, machine: Machine, repository: Repository

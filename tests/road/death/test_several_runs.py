@@ -59,6 +59,7 @@ def most_out(recorded: list[Recorded], *, after: float = 0.0, before: float = fl
     return most
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_two_runs_share_the_slots_by_weight_and_the_one_that_is_left_has_all_of_them(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis

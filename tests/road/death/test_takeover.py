@@ -91,6 +91,7 @@ def test_of_two_orchestrators_the_one_that_lost_the_lease_stops_and_lands_nothin
     assert back.status == 3 and "has ended on another machine" in back.err, back.err
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_live_orchestrator_keeps_its_run_and_one_that_stopped_lets_it_go_at_once(
     ground: Path, new_machine: NewMachine, plan: Path, repository: Repository
@@ -115,6 +116,7 @@ def test_a_live_orchestrator_keeps_its_run_and_one_that_stopped_lets_it_go_at_on
     _assert_landed_once(repository)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_word_of_a_person_is_copied_at_once(ground: Path, machine: Machine, repository: Repository) -> None:
     """No other ref of the hub tells it again. The lease would be renewed only after an hour."""

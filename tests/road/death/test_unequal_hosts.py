@@ -138,6 +138,7 @@ def plan_of_commands(ground: Path, tasks: int, script: str) -> Path:
     return write_plan(ground, {"name": "hosts", "checks": _CHECKS, "defaults": {"attempts": 1}, "tasks": told})
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.soak
 def test_hosts_that_are_restarted_one_after_the_other_cost_no_attempt(
@@ -158,6 +159,7 @@ def test_hosts_that_are_restarted_one_after_the_other_cost_no_attempt(
     stop(*workers)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_drained_host_takes_nothing_new_until_it_is_readmitted(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis
@@ -184,6 +186,7 @@ def state_of(desk: Machine, host: str) -> tuple[str, int]:
     return found["state"], found["held"]
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs takes root")
@@ -224,6 +227,7 @@ def lead_astray(machine: Machine, hub: Repository, ground: Path) -> Repository:
     return bare
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
 def test_a_host_that_sees_another_repository_at_the_hubs_path_is_named_and_suspended(

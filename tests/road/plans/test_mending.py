@@ -98,7 +98,7 @@ def test_a_conflict_with_another_persons_push_is_mended(ground: Path, machine: M
     assert (reasons, _mended(machine)) == (["conflict"], [None, 1])
 
 
-@pytest.mark.parametrize("dies", ["worker", "orchestrator"])
+@pytest.mark.parametrize("dies", ["worker", pytest.param("orchestrator", marks=pytest.mark.soak)])
 def test_a_mending_attempt_that_was_killed_goes_on(
     dies: str, ground: Path, machine: Machine, repository: Repository
 ) -> None:

@@ -95,6 +95,7 @@ def test_assets_are_those_of_the_beginning_read_only_and_in_no_diff(
     assert repository.git("diff", "--name-only", f"{tip}^", tip) == "said.txt"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_corrected_asset_reaches_the_task_that_failed(ground: Path, machine: Machine, repository: Repository) -> None:
     """Only the script changes; the plan file stays the same."""

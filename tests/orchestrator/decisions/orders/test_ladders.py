@@ -214,3 +214,20 @@ def test_the_report_has_what_each_model_of_the_ladders_added_and_which_landings_
         "model 2 of its ladder (m-2): attempts: 1, landed: 1, 0.00 USD",
     ]
     assert "landed: 1 (1 before a post-merge check that was red), " in lines(wave, red)[1]
+
+
+def test_a_ladder_that_a_corrected_plan_shortens_ends_at_its_last_model() -> None:
+    state = begun(OF)
+    state.climb("a", 3)
+    shorter = course(task("a", agent=BuiltinAgent(model="small"), ladder=LADDER[:2], attempts=3), task("b"))
+    assert _model(state, shorter) == "large"
+
+
+def test_a_lead_climbs_no_ladder_that_it_keeps_for_others() -> None:
+    lead = task("a", agent=BuiltinAgent(model="own"), ladder=LADDER, attempts=3, answers=True, leads=BuiltinAgent())
+    of = course(lead)
+    state = begun(of, sent("a"), answered("a", 1, "agent_failed"))
+    returned = again_or_stop(of.grow_with(state), state.tasks["a"], _reason("agent_failed"))
+    assert isinstance(returned, TaskReturned) and returned.rung == 0
+    state.climb("a", 2)
+    assert _model(state, of) == "own"

@@ -7,13 +7,16 @@ from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reasons import again_or_stop, author_in, why_never_mends
+from forgepool.orchestrator.decisions.reasons import add_authors, again_or_stop, author_in, why_never_mends
 from forgepool.orchestrator.decisions.requests import grant_request
+from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
+from forgepool.supervisor.messages.requests import Author
+from forgepool.workers.queue.replies import WorkNote
 from forgepool.workers.schema.orders import AgentSpec, BuiltinAgent, CliAgent, CommandAgent, ReasonKind, ReasonPack
 from forgepool.workers.schema.reports import EarlierWork
 
@@ -206,3 +209,15 @@ def test_the_next_model_of_a_ladder_begins_afresh_and_the_same_model_again_mends
         reason = ReasonPack(attempt=attempt, kind=kind, summary=kind)
         follow(state, order_sent, answer, again_or_stop(index, state.tasks["a"], reason))
     assert state.tasks["a"].phase == "failed"
+
+
+def test_mended_work_of_which_no_model_is_known_has_an_unknown_author() -> None:
+    """A stopped attempt tells of its files, not of its models, and of what it began with itself."""
+    state = judged("check_failed")
+    follow(state, next_order(state))
+    note = WorkNote(order_id=f"{RUN}.a.2", commit="d" * 40)
+    follow(state, *receive_answer(OF, state, note))
+    assert state.tasks["a"].works[2].mends == 1
+    own = Author(agent="builtin", models=("gpt-x",), families=("openai",))
+    found = add_authors(own, state.tasks["a"].works, 2)
+    assert set(found.families) >= {"openai", "unknown"} and found.models[-1] == "gpt-x"

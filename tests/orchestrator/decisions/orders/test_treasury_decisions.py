@@ -179,3 +179,29 @@ def test_an_attempt_gets_more_only_in_the_period_in_which_it_was_sent(later: boo
     there = of.within(TreasuryFacts(current=(LimitStanding(limit=DAY, at=now),)))
     left = there.treasury.left(state, review=False, task=state.tasks["a"]) if there.treasury else None
     assert left is not None and left.usd == pytest.approx(0.0 if later else 9.0, abs=1e-4)
+
+
+def test_a_retry_goes_on_only_with_what_waited_for_the_limit() -> None:
+    of, state = three(facts(DAY.model_copy(update={"at_limit": "ask"}), 10.0))
+    step(of, state)
+    waiting = [one for one in state.in_phase("needs_human")]
+    waiting[1].detail = "another question"
+    said = grant_request(of, state, PersonRequest(do="retry", by="ada"))
+    afresh = {one.task: one.afresh for one in said if isinstance(one, e.TaskRetried)}
+    assert afresh[waiting[0].id] is False and afresh[waiting[1].id] is True
+    changed = grant_request(of, state, PersonRequest(do="retry", task=waiting[0].id, by="ada", begins="fresh"))
+    assert [one.afresh for one in changed if isinstance(one, e.TaskRetried)] == [True]
+
+
+def test_the_limit_with_the_least_amount_left_is_the_one_that_work_meets() -> None:
+    month = TreasuryLimit(per="month", usd=100.0, at_limit="ask")
+    hard = LimitStanding(limit=DAY, at=NOW, others=Totals(int(9.7 * USD)))
+    found = TreasuryFacts(current=(LimitStanding(limit=month, at=NOW, others=Totals(97 * USD)), hard))
+    _, state = three(None)
+    assert found.find_tightest(state, review=False) == hard
+
+
+def test_a_halted_run_tells_of_no_limit() -> None:
+    of, state = three(facts(others=10.0))
+    state.halted = "red"
+    assert not [one for one in step(of, state) if isinstance(one, e.TreasuryLimited)]

@@ -201,3 +201,25 @@ def test_work_that_more_than_one_family_is_to_read_is_reviewed_live() -> None:
     assert asked.batch is None
     message = state.outstanding()[asked.message_id]
     assert review_request(plan, state, state.tasks["a"], message, now=NOW).policy.reviewers == 2
+
+
+def test_a_batch_that_may_have_been_made_counts_in_full_where_its_request_was_lost_and_it_is_too_late() -> None:
+    plan = of()
+    state = reviewing(plan)
+    first = ask(plan, state)
+    follow(state, MessageTaken(message_id=first.message_id, host="h", pid=1))
+    follow(state, MessageLost(message_id=first.message_id, why="gone"))
+    late = ask(plan, state, NOW + 4000.0)
+    over = BatchTicket(over="no batch was made before its deadline")
+    follow(state, review_answered("a", "infrastructure", late.number, not_before=NOW + 4000.0, batch=over))
+    use = state.tasks["a"].review.uses[late.number]
+    assert use.counted_usd == first.reserved_usd and use.counted_usd, use
+    assert state.tasks["a"].review.batch is None
+
+
+def test_a_look_that_is_told_for_the_past_waits_all_the_same() -> None:
+    plan = of()
+    state = reviewing(plan)
+    ask(plan, state)
+    follow(state, waits(until=-30.0))
+    assert state.tasks["a"].review.not_before >= state.at + 5.0

@@ -87,7 +87,7 @@ def test_what_is_wrong_with_a_url_or_a_token_is_said(other_home: tuple[Machine, 
         assert (said.status, said.out) == (2, "") and "needs a terminal" in said.err
         with pytest.raises(CannotRun, match="put it into FORGEPOOL_WATCH_TOKEN"):
             open_other(url, Settings(home=tmp_path), tmp_path)
-        with pytest.raises(CannotRun, match="a token is needed"):
+        with pytest.raises(CannotRun, match="this server does not know the token"):
             other_of(url, "wrong", tmp_path)
     began = time.monotonic()
     with pytest.raises(OtherHomeAway, match=f"{url} cannot be reached, or is no `forgepool serve`"):
