@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import PlainSerializer
 
@@ -18,9 +18,11 @@ from forgepool.orchestrator.decisions.reasons import count_of, stretch
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget, BudgetLedger, Use
-from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TaskState
+
+if TYPE_CHECKING:
+    from forgepool.orchestrator.run.neighbours.spending import RunSpending, SpendLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +235,7 @@ class SpendReport:
     """A sentence for each journal that cannot be read, and is not counted."""
 
 
-def report_spending(spendings: Iterable[RunSpending], by: SpendBy, *, since: float = 0.0) -> SpendReport:
+def report_spending(spendings: "Iterable[RunSpending]", by: SpendBy, *, since: float = 0.0) -> SpendReport:
     grouped: dict[str, list[Use]] = {}
     live: list[LiveSpending] = []
     for spending in spendings:
@@ -259,7 +261,7 @@ def report_spending(spendings: Iterable[RunSpending], by: SpendBy, *, since: flo
     )
 
 
-def _name_row(by: SpendBy, spending: RunSpending, line: SpendLine) -> str:
+def _name_row(by: SpendBy, spending: "RunSpending", line: "SpendLine") -> str:
     match by:
         case "day":
             return time.strftime("%Y-%m-%d", time.gmtime(line.at))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
@@ -11,7 +11,9 @@ from forgepool.workers.llm.provider import Trouble
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.orders import ReasonPack, Spent, WorkOrder
 from forgepool.workers.schema.reports import LeadSaid, Report
-from forgepool.workers.workspace.mending import Mending
+
+if TYPE_CHECKING:
+    from forgepool.workers.workspace.mending import Mending
 
 _REASONS = TypeAdapter(tuple[ReasonPack, ...])
 
@@ -40,7 +42,7 @@ class Assignment:
 
     order: WorkOrder
     worktree: Path
-    mending: Mending | None = None
+    mending: "Mending | None" = None
     """The earlier attempt's change that the worktree begins with."""
     home: Path
     tmp: Path

@@ -19,7 +19,6 @@ from forgepool.orchestrator.reports.costs import MoneyRow, SpendBy, cost_words, 
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run import run_folder
-from forgepool.orchestrator.run.neighbours.spending import read_home
 from forgepool.orchestrator.state.task import DONE
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
@@ -217,6 +216,8 @@ def spend(
 
     Each attempt and review counts once, on the day (UTC) on which it was sent. An unknown price counts as unknown.
     """
+    from forgepool.orchestrator.run.neighbours.spending import read_home
+
     unread: list[str] = []
     start = 0.0 if since is None else time.time() - _seconds_of(since)
     report = replace(

@@ -136,6 +136,7 @@ def _blocks(body: Body) -> list[Any]:
     ]
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_workers_view_is_gone_on_with_byte_for_byte(
     ground: Path, machine: Machine, repository: Repository

@@ -131,6 +131,7 @@ def test_a_real_program_does_a_task_of_a_run(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_worker_costs_one_turn_and_no_work(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
@@ -245,6 +246,7 @@ def test_the_next_model_of_a_ladder_lands_what_the_check_of_the_first_returned(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_run_goes_on_with_the_model_that_its_ladder_had_reached(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft

@@ -127,6 +127,7 @@ def test_an_orchestrator_that_is_killed_at_any_step_has_the_review_paid_once(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("by", ["north", pytest.param("south", marks=pytest.mark.soak)])
 def test_reviews_in_batches_hold_no_slot_and_say_where_they_are(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft, by: str

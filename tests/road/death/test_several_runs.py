@@ -138,6 +138,7 @@ def test_a_task_waits_until_the_other_run_has_landed_what_it_has_in_flight_on_it
     assert worker.ended(within_s=60).status == 0
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_run_that_is_killed_holds_nothing_any_more(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis

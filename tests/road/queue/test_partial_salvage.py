@@ -128,6 +128,7 @@ def test_files_that_conflict_with_the_target_are_left_out(ground: Path, machine:
     assert "code.txt: conflicts with the target" in said.err and "other.txt:30: check 'sound' " in said.err
 
 
+@pytest.mark.soak
 def test_an_interrupted_search_leaves_nothing_and_names_the_best_set(
     ground: Path, machine: Machine, hub: Repository
 ) -> None:

@@ -191,6 +191,7 @@ def test_the_delivery_with_the_lease_replaces_the_work_of_an_earlier_one(
     assert host.content(REF, "a") == "late"
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_hub_that_hangs_holds_a_stop_up_for_seconds_only(host: Host) -> None:
     """The words say that the work is on this host alone."""
@@ -203,7 +204,7 @@ def test_a_hub_that_hangs_holds_a_stop_up_for_seconds_only(host: Host) -> None:
         agent=CommandAgent(run="echo 2 > a; sleep 60"), stop=lambda: time.monotonic() > began + 1.0
     )
     assert time.monotonic() < began + 60 and kept(host) == []
-    assert "only host here has it: git -C " in stopped.withheld and "it did not end within 1" in stopped.withheld, (
+    assert "only host here has it: git -C " in stopped.withheld and "it did not end within " in stopped.withheld, (
         stopped.withheld
     )
 

@@ -142,6 +142,7 @@ serve_queues(["orders"], 1, name="w@h", host="h", events=False, at_process_end=l
 """
 
 
+@pytest.mark.soak
 def test_a_host_takes_what_waits_for_it_alone_before_what_waits_for_any(redis_url: str, tmp_path: Path) -> None:
     """Neither is a message, so each is told in the log, in the order in which they are taken."""
     places = {"FORGEPOOL_HOME": str(tmp_path), "FORGEPOOL_CACHE": str(tmp_path), "FORGEPOOL_BROKER_URL": redis_url}

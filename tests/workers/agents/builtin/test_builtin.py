@@ -371,6 +371,7 @@ def test_a_usage_limit_waits_for_its_end(host: Host, serve: Serve) -> None:
     assert server.invalid == []
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_wait_for_a_rate_limit_counts_against_no_limit_of_time(
     host: Host, serve: Serve, redis: Redis, redis_url: str
