@@ -99,7 +99,8 @@ def test_a_persons_seven_changes_land_and_findings_are_reported_below(redis_prog
             assert "task" not in paragraph and "a person" not in paragraph
         first, *block = gate.paragraph("workflow").split("\n")
         assert "landed" in first
-        assert block == [
+        # Others that landed in the same batch may have taken tests out, which is told as well.
+        assert block[:2] == [
             "scan notes, which do not block:",
             "  .github/workflows/ci.yml: protected-path: this is CI",
         ]
