@@ -1,5 +1,5 @@
 """
-Predict the files of past commits in real repositories, and count how many predictions are right.
+Predicts the files of past commits in real repositories. Counts how many predictions are right.
 
     python benchmarks/planning/files.py ../shared/data/repositories
 

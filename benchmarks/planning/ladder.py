@@ -203,7 +203,7 @@ ONCE = "strong once"
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Of 100 tasks: right and wrong landings; the cost of a right one in cheap attempts; the makespan in attempts."""
+    """Right and wrong landings of 100 tasks, the cost of a right one in cheap attempts, the makespan in attempts."""
 
     right: float
     wrong: float

@@ -338,10 +338,8 @@ def _listed(tests: tuple[str, ...]) -> str:
 def author_in(course: PlanIndex, state: RunState, task: TaskState) -> Author:
     """Return the author of the candidate, as submitted to a queue or as the worker reported."""
     entry = state.submitted.get(task.id)
-    if entry is not None:
-        return entry.author
-    if task.result is None:
-        return Author()
+    if entry is not None or task.result is None:
+        return Author() if entry is None else entry.author
     return add_authors(author_of(course.tasks[task.id], task.result), task.works, task.result.mended)
 
 

@@ -3,8 +3,7 @@ The budget of a run: its cap, the usage so far, and the reservations of orders u
 
 Money and tokens are reserved when an order is sent, and settled when it is answered. An order is sent only if the rest
 of the budget covers its reservation, which is its limit. So usage and reservations together never exceed the cap,
-however many orders are out, with one exception: a CLI agent is ended only after it has reported too much usage. Usage
-beyond a reservation counts in full.
+however many orders are out. The exception is a CLI agent, which is ended only after it has reported too much usage.
 
 Each attempt counts its own usage, without that of attempts it resumed. An attempt that resumes reserves only its own
 further usage. The limit in its order is both together, because its worker counts both.

@@ -1,8 +1,7 @@
 """
 Answers a review request: composes as the gate does, and shows reviewers a checkout of exactly that tree.
 
-A verdict is bound to the composed tree and its patch id. Trouble with git, the hub, the disk or a model's
-server counts against no entry, and is never a pass.
+A verdict is bound to the composed tree and its patch id. Trouble with git, hub, disk or models is never a pass.
 """
 
 import time

@@ -287,7 +287,7 @@ def test_no_cap_is_passed_under_random_interleavings_and_kills_of_ten_runs(
 
 
 def _nothing_stays_reserved(fleet: Fleet) -> None:
-    """What was killed and is not resumed holds nothing of the next month."""
+    """Assert that killed runs, which are not resumed, hold nothing of the next month."""
     for player in [*fleet.live]:
         fleet._kill(player)
     fleet.now += 32 * DAY_S

@@ -126,7 +126,7 @@ def test_a_mending_attempt_that_was_killed_goes_on(
 def test_a_person_chooses_what_the_next_attempt_begins_with(
     ground: Path, machine: Machine, repository: Repository
 ) -> None:
-    """Of work that is no candidate, too; a word that cannot hold is refused in one sentence."""
+    """Work that is no candidate can be chosen, too. A choice that cannot hold is refused in one sentence."""
     afresh, mends = _turns(*_WRITE, _FINISH, attempt=2), _turns(_READ, _MEND, _FINISH, attempt=3)
     task = _scripted(ground, *afresh, *mends, attempts=1, acceptance=["! grep -q BROKEN t.txt"])
     made = {"id": "c", "files": ["c.txt"], "agent": command("echo c > c.txt; false"), "attempts": 1}

@@ -227,7 +227,7 @@ def test_a_secret_in_a_candidate_is_no_candidate(host: Host) -> None:
 
 
 def test_secrets_in_the_end_of_a_log_are_hidden(host: Host) -> None:
-    """Those of a known form, keys of several lines, named values, and what the work's own files hold."""
+    """Secrets are known by their form, by their name, or from the work's own files. A key may have several lines."""
     block = "-----BEGIN RSA PRIVATE KEY-----\\nMIIEpAIBAAKCAQEA7\\n-----END RSA PRIVATE KEY-----"
     value = "hX9k2mQ7vL4w"
     shown = f"echo {KEY}; printf '%b' '{block}\\n'; echo saw {value}; echo plain"

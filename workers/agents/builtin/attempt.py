@@ -1,9 +1,8 @@
 """
 One attempt of the built-in agent, led from phase to phase.
 
-What comes next is decided in `workers.agents.builtin.phases` from the transcript alone; here it is done: a
-conversation begun or gone on with, a plan made up where exploring led to none, the work verified. The same for an
-attempt that begins and for one that another process left in the middle.
+`workers.agents.builtin.phases` decides the next step from the transcript alone, and this module takes it. So an attempt
+that begins and one that another process has left in its middle are the same.
 """
 
 from collections.abc import Callable, Mapping

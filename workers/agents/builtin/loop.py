@@ -1,9 +1,8 @@
 """
 The conversation of one agent with one model: ask, run the tools it calls, return their results, ask again.
 
-It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. That work is done is the model's claim;
-whether there is a change, and a good one, is checked elsewhere. Everything goes into the transcript before anything
-follows from it, and the model is shown what the transcript holds.
+It ends when the model ends it (`commit_plan`, `finish`, `ask`), or at a limit. Its change is checked elsewhere.
+Everything goes into the transcript before anything follows from it, and the model is shown what the transcript holds.
 """
 
 import time

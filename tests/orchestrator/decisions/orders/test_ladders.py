@@ -197,7 +197,7 @@ def test_every_model_of_a_ladder_must_be_known_and_have_a_reviewer_of_another_fa
 
 
 def test_the_report_has_what_each_model_of_the_ladders_added_and_which_landings_are_in_doubt() -> None:
-    """A red check of the whole target doubts all landings since it was green, whoever broke it."""
+    """A red check of the target puts all landings since the last green one in doubt. It blames none of them."""
     first, second = (OrderAnswered(task="a", result=result("a", n, models=(f"m-{n}",))) for n in (1, 2))
     events: list[Event] = [sent("a"), first, TaskReturned(task="a", reason=_reason(), rung=2), sent("a", 2), second]
     state = begun(OF, *events)

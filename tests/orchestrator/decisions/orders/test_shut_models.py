@@ -162,7 +162,7 @@ def test_a_pause_after_a_refusal_counts_and_an_empty_redis_knows_nothing(watch: 
 
 
 def test_no_host_with_a_key_is_no_limit(watch: AccountWatch, redis: Redis) -> None:
-    """What is missing then is a host."""
+    """A host is missing there, and no model is shut off."""
     now = redis.time()[0]
     shut(redis, "first", now + 900)
     assert watch.look(PLAN, [host()], now) == {}

@@ -1,4 +1,4 @@
-"""What a run decides where the limits on all runs leave it little: pure, with the amounts of the others as facts."""
+"""The decisions of a run that the limits on all runs leave little. The amounts of the other runs are given as facts."""
 
 from typing import Any
 
