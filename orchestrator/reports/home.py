@@ -178,8 +178,8 @@ class RunView:
 class HomeView:
     """Every run and queue of a home. Thread-safe."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(self, settings: Settings, name: str = "") -> None:
+        self.settings, self.name = settings, name or str(settings.home)
         self._lock = threading.Lock()
         self._views: OrderedDict[str, RunView] = OrderedDict()
         self._summaries: dict[str, tuple[tuple[Stamp, bool], float, RunSummary]] = {}

@@ -17,6 +17,7 @@ from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
+from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
 from forgepool.orchestrator.launch.preflight import (
     check_tip,
@@ -267,9 +268,10 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
     exact = "" if answer["width_is_exact"] else "at least "
     path = answer["critical_path"]
     timed = any(task.duration_s is not None for task in plan.tasks)
-    unit = "s by the plan's durations" if timed else "tasks long"
-    say(f"plan {plan.name}: {len(plan.tasks)} tasks for {plan.target}, which is at {answer['tip'][:12]}")
-    say(f"longest path: {' -> '.join(_short(path))} ({answer['critical_path_s']:g} {unit})")
+    seconds = answer["critical_path_s"]
+    long = f"{seconds:g} s by the plan's durations" if timed else f"{count_of(int(seconds), 'task')} long"
+    say(f"plan {plan.name}: {count_of(len(plan.tasks), 'task')} for {plan.target}, which is at {answer['tip'][:12]}")
+    say(f"longest path: {' -> '.join(_short(path))} ({long})")
     say(f"most at once: {exact}{answer['width']}")
     say("")
     wave_of = {task: number for number, wave in enumerate(answer["waves"], start=1) for task in wave}

@@ -86,7 +86,7 @@ def home_pane(home: HomeView) -> ListPane:
     live = sum(one.live for one in runs)
     return ListPane(
         title="Forgepool",
-        facts=[f"{home.settings.home}: runs and queues: {len(runs)}, live: {live}"],
+        facts=[f"{home.name}: runs and queues: {len(runs)}, live: {live}"],
         wants=_want_rows(home.attention(), with_run=True),
         heading="Runs and queues" if runs else "There are no runs yet. `forgepool demo` shows one.",
         rows=[PaneRow(place=Place(run=one.run), tone=tone(one.outcome), cells=_run_cells(one)) for one in runs],

@@ -185,6 +185,6 @@ def open_other(url: str, settings: Settings, folder: Path) -> OtherHome:
             "there: put it into FORGEPOOL_WATCH_TOKEN"
         )
     own = settings.model_copy(update={"home": folder, "broker_url": None})
-    other = OtherHome(home=HomeView(own), url=url.rstrip("/"), token=token)
+    other = OtherHome(home=HomeView(own, url.rstrip("/")), url=url.rstrip("/"), token=token)
     other.follow()
     return other

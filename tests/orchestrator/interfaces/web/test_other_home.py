@@ -45,6 +45,7 @@ def test_the_copy_shows_what_the_other_machine_shows_and_acts_there(
             return alike and run_pane(own.home, run, RowFilter()) == run_pane(other.home, run, RowFilter())
 
         wait_until(is_alike, "the copy")
+        assert home_pane(other.home).facts[0].startswith(f"{url}: runs and queues: ")
         for task, tab in (("writes", "about"), ("writes", "transcript"), ("writes", "diff"), ("asks", "transcript")):
             shown = other.show_task(Place(run=run, task=task), tab, None)  # type: ignore[arg-type]  # a tab
             assert shown.lines == own.show_task(Place(run=run, task=task), tab, None).lines  # type: ignore[arg-type]
