@@ -142,10 +142,7 @@ class PartialSearch:
     def _require_green_target(self, settings: Settings, stop: Callable[[], bool]) -> None:
         """Raise CannotRun where the target fails its own checks: then nothing that is put on it can be green."""
         request, hub = self.request, self.work.hub
-        waived = request.checks_waived
-        tip = check_tip(
-            hub, self.tip, request.target, settings, plan_checks=request.plan_checks, waived=waived, stop=stop
-        )
+        tip = check_tip(hub, self.tip, request.target, settings, plan_checks=request.plan_checks, stop=stop)
         if tip.verdict == "base_red":
             raise CannotRun(f"no hunk can be judged: {tip.detail}")
 
@@ -232,8 +229,13 @@ def open_search(
     Take the work apart on the target's tip.
 
     Raises:
-        CannotRun: nothing of it is left there.
+        CannotRun: nothing of it is left there, or the plan has no checks that could tell its hunks apart.
     """
+    if run.plan.checks == "none":
+        raise CannotRun(
+            f"plan {run.plan.name} has no checks (`checks: none`), so nothing tells which hunks are good; get the "
+            f"whole work: forgepool salvage {run.options.run} {task.id} --branch NAME"
+        )
     git, tip, commit = work.git, work.hub.tip_for(run.plan), CommitId(work.kept.commit)
     message = message_of_work(run, task.id, work.kept)
     composed = compose(git, tip, [Entry(commit=commit, name=task.id, message=message)], "squash", _TargetWins())
@@ -281,7 +283,6 @@ def _request(run: KeptRun, task: TaskState, work: SalvagedWork, author: Author, 
         base=tip,
         entries=(entry,),
         plan_checks=plan.checks if isinstance(plan.checks, tuple) else (),
-        checks_waived=plan.checks == "none",
         reviewed=author.agent != "command",
         decisive=False,
         private=True,

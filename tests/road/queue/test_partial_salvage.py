@@ -32,8 +32,8 @@ def hub(ground: Path) -> Repository:
 
 def _fail(ground: Path, machine: Machine, hub: Repository, script: str = _EDIT, **fields: object) -> str:
     """Run a plan whose one task fails, and return the run."""
-    task = {"id": "t", "files": ["*.txt"], "agent": command(script), "attempts": 1, **fields}
-    plan = {"name": "ten", "target": "main", "review": "none", "tasks": [task]}
+    task = {"id": "t", "files": ["*.txt"], "agent": command(script), "attempts": 1}
+    plan = {"name": "ten", "target": "main", "review": "none", "tasks": [task], **fields}
     ended = machine.run("run", write_plan(ground, plan), "--repo", hub.path, "--workers", "1")
     assert ended.status == 1, ended.out + ended.err
     return machine.runs()[0]
@@ -114,6 +114,13 @@ def test_a_search_says_in_one_sentence_why_it_makes_nothing(ground: Path, machin
     hub.git("add", "-A")
     hub.git("commit", "-q", "-m", "red")
     assert "no hunk can be judged: check 'sound' " in refused(status=2)
+
+
+def test_without_checks_no_hunk_is_called_green(ground: Path, machine: Machine, hub: Repository) -> None:
+    run = _fail(ground, machine, hub, "echo added > added.txt; exit 1", checks="none", target="other", base="main")
+    said = machine.run("salvage", run, "t", "--partial", "--repo", hub.path)
+    assert (said.status, said.out, said.err.count("\n")) == (2, "", 1), said
+    assert "has no checks (`checks: none`), so nothing tells which hunks are good; get the whole work: " in said.err
 
 
 def test_files_that_conflict_with_the_target_are_left_out(ground: Path, machine: Machine, hub: Repository) -> None:
