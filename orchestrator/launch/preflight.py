@@ -228,10 +228,25 @@ def warn_unread_survey(plan: Plan) -> str | None:
 
 
 def warn_uncapped(plan: Plan, settings: Settings) -> str | None:
-    """Return a sentence about a plan whose models may cost any amount; None where it has a cap or pays for nothing."""
-    if plan.budget.capped or settings.treasury_file is not None or not PlanIndex(plan, {}).paid:
+    """
+    Return a sentence about a plan whose models may cost any amount; None where it has a cap, the treasury has one for
+    all runs or this person's, or it pays for nothing. Raises DocumentWrong for a wrong `treasury.yaml`.
+    """
+    if plan.budget.capped or not PlanIndex(plan, {}).paid or _is_capped_by_treasury(settings):
         return None
     return (
         f"plan {plan.name} calls models and has no budget: each attempt may cost {DEFAULT_USD:g} USD or its own "
         "limit, and nothing limits the sum; cap it with --budget-usd USD, or with `budget` in the plan"
+    )
+
+
+def _is_capped_by_treasury(settings: Settings) -> bool:
+    if settings.treasury_file is None:
+        return False
+    from forgepool.orchestrator.run.neighbours.treasury import read_treasury
+
+    source = read_treasury(settings)
+    mine = ("", settings.person)
+    return source is not None and any(
+        one.at_limit != "warn" and not one.project and one.person in mine for one in source.limits
     )

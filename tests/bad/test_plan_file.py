@@ -138,6 +138,11 @@ def test_a_plan_with_models_and_no_budget_is_warned_of_and_one_with_a_budget_is_
         "has no budget" not in premises.forgepool("check", premises.plan(by_model, budget={"tokens": 5000}), *repo).err
     )
     assert "has no budget" not in premises.forgepool("check", premises.plan(SIMPLE), *repo).err
+    premises.home.mkdir(exist_ok=True)
+    for limit, warned in (("usd: 5, at_limit: warn", True), ("usd: 5, person: zoe", True), ("usd: 5", False)):
+        (premises.home / "treasury.yaml").write_text(f"version: 1\nlimits:\n  - {{per: day, {limit}}}\n")
+        said = premises.forgepool("check", premises.plan(by_model), *repo)
+        assert ("has no budget" in said.err) is warned, limit
 
 
 def test_a_cap_without_an_end_is_refused(premises: Premises) -> None:
