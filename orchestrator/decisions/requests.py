@@ -251,13 +251,14 @@ def _change_terms(course: PlanIndex, state: RunState, request: PersonRequest) ->
     if request.do == "add":
         return grow(course, state, _addition(request), request.drop)
     budget = request.budget
-    if budget is None or budget == course.budget(state) or _is_too_little(course, state, budget):
+    if budget is None or budget == course.within(None).budget(state) or _is_too_little(course, state, budget):
         return []
     return with_budget(course, state, budget)
 
 
 def _is_too_little(course: PlanIndex, state: RunState, budget: Budget) -> bool:
-    return next(course.ledger(state).above(budget), None) is not None
+    """Tell whether the run has used or reserved more, in all the time that it lasts."""
+    return next(course.within(None).ledger(state).above(budget), None) is not None
 
 
 def with_budget(course: PlanIndex, state: RunState, budget: Budget) -> list[Event]:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from plans import course, result, task
 
-from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused
+from forgepool.orchestrator.journal.events import OrderAnswered, RunPaused, TaskRetried, TaskReturned
 from forgepool.orchestrator.journal.inbox import PersonRequest, discard, leave, waiting
 from forgepool.orchestrator.journal.store import Journal, JournalUnreadable
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, learn_from_runs
-from forgepool.workers.schema.orders import BuiltinAgent, Spent
+from forgepool.workers.schema.orders import BuiltinAgent, ReasonPack, Spent
 from forgepool.workers.schema.settings import Settings
 
 PLAN: Plan = course(task("a"), task("b", duration_s=5)).plan
@@ -104,6 +104,20 @@ def test_the_use_of_finished_tasks_is_learned_by_kind_of_work(settings: Settings
     journal.append(events, at=1.0)
     journal.close()
     assert learn_from_runs(settings, plan).learned_use == {"code m": [cheap], "docs ": [dear]}
+
+
+def test_use_is_learned_for_the_model_that_a_ladder_had_reached(settings: Settings) -> None:
+    """A later plan of the run may have had a longer ladder. A retry begins at the first model again."""
+    climbing = task("a", agent=BuiltinAgent(model="m-1"), ladder=("m-1", "m-2"), attempts=3)
+    plan = course(climbing, budget=Budget(usd=9.0)).plan
+    journal = Journal(keep(settings, "p-1", plan=plan).folder)
+    red = ReasonPack(attempt=1, kind="check_failed", summary="red")
+    used = [Spent(input_tokens=number, cost_usd=0.1) for number in (1, 2, 3)]
+    made = [OrderAnswered(task="a", result=result("a", number, spent=each)) for number, each in enumerate(used, 1)]
+    beyond = TaskReturned(task="a", reason=red, rung=9)
+    journal.append([made[0], beyond, made[1], TaskRetried(task="a"), made[2]], at=1.0)
+    journal.close()
+    assert learn_from_runs(settings, plan).learned_use == {"code m-1": [used[0], used[2]], "code m-2": [used[1]]}
 
 
 def test_durations_are_not_learned_from_another_plan_whose_name_begins_alike(settings: Settings) -> None:

@@ -205,3 +205,13 @@ def test_a_halted_run_tells_of_no_limit() -> None:
     of, state = three(facts(others=10.0))
     state.halted = "red"
     assert not [one for one in step(of, state) if isinstance(one, e.TreasuryLimited)]
+
+
+def test_a_budget_is_compared_with_all_that_the_run_has_used() -> None:
+    """A limit of a day knows the use of that day alone."""
+    of, state = three(None)
+    follow(state, *[one for one in decide(of, state, now=NOW - 9e5, order_slots=1, draining=False)], at=NOW - 9e5)
+    follow(state, made(state, "a", 7.0), at=NOW - 8e5)
+    less = PersonRequest(do="budget", budget=Budget(usd=6.0))
+    assert grant_request(of.within(facts()), state, less) == []
+    assert grant_request(of.within(facts()), state, less.model_copy(update={"budget": Budget(usd=9.0)}))

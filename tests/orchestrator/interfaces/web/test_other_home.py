@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from kit import Machine, wait_until
@@ -94,3 +96,22 @@ def test_what_is_wrong_with_a_url_or_a_token_is_said(other_home: tuple[Machine, 
     with pytest.raises(OtherHomeAway, match=f"{url} cannot be reached, or is no `forgepool serve`"):
         other_of(f"{url}/", "wrong", tmp_path / "again")
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    "answer", ["[{}]", "{", '[{"run": "r-1", "live": true, "rows": [], "outcome": "running", "number": 1}]']
+)
+def test_a_server_of_another_kind_or_version_is_said_to_be_one(tmp_path: Path, answer: str) -> None:
+    class Stranger(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer.encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(OtherHomeAway, match=r"is no `forgepool serve`|may be of another version"):
+            other_of(f"http://127.0.0.1:{server.server_port}", "token", tmp_path)
+        server.shutdown()
