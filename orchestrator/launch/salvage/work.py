@@ -68,7 +68,9 @@ def find_works(state: RunState, task: TaskState, attempt: int | None = None) -> 
             f"attempt {works[-1].attempt} of task '{task.id}' left unfinished work, which only its next attempt can "
             f"continue; to get it: git fetch {state.hub} {works[-1].ref}"
         )
-    raise CannotRun(f"no attempt of task '{task.id}' of run {run} has left files; it is {task.phase}")
+    raise CannotRun(
+        f"no attempt of task '{task.id}' of run {run} has left files; the task is {task.phase.replace('_', ' ')}"
+    )
 
 
 def compose_work(
@@ -161,7 +163,7 @@ def require_room(work: SalvagedWork, repo: Path, branch: str) -> Git:
     if git.run("check-ref-format", f"refs/heads/{branch}", ok=(0, 1)).status or branch.startswith("-"):
         raise CannotRun(f"'{branch}' is no name for a branch; give another one with --branch")
     if git.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", ok=(0, 1)).status == 0:
-        raise CannotRun(f"{repo} has a branch '{branch}' already; give another name with --branch")
+        raise CannotRun(f"the clone in {repo} has a branch '{branch}' already; give another name with --branch")
     return git
 
 
