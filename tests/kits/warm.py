@@ -26,14 +26,15 @@ from typing import IO, Any
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("forgepool.orchestrator", "forgepool.supervisor", "forgepool.workers", "forgepool.worktrees")
 _LONGEST = 1 << 20
-_PATIENCE_S = 300.0
 
 
-def forgepool(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run the command to its end, as `subprocess.run` with captured output does."""
+def forgepool(
+    argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], within_s: float = 300.0
+) -> "subprocess.CompletedProcess[str]":
+    """Run the command to its end in a session of its own, and return its status and output."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as nothing:
         said = {"argv": [str(word) for word in argv], "cwd": str(cwd), "env": dict(env)}
-        status = _ask(said, nothing, out, err)
+        status = _ask(said, within_s, nothing, out, err)
         return subprocess.CompletedProcess(["forgepool", *argv], status, _text(out), _text(err))
 
 
@@ -42,14 +43,17 @@ def _text(stream: IO[bytes]) -> str:
     return stream.read().decode()
 
 
-def _ask(said: Mapping[str, Any], *streams: IO[bytes]) -> int:
+def _ask(said: Mapping[str, Any], within_s: float, *streams: IO[bytes]) -> int:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         numbers = [*(one.fileno() for one in streams), theirs.fileno()]
         socket.send_fds(_warm(), [json.dumps(said).encode()], numbers)
         theirs.close()
-        ours.settimeout(_PATIENCE_S)
-        answer = ours.recv(64)
+        ours.settimeout(within_s)
+        try:
+            answer = ours.recv(64)
+        except TimeoutError:
+            raise AssertionError(f"still running after {within_s} s: {said['argv']}\n{_text(streams[1])}") from None
     assert answer, f"nobody answered to {said['argv']}"
     return int(answer)
 
@@ -116,6 +120,7 @@ def _answering(said: bytes, *numbers: int) -> dict[str, Any] | None:
         os.write(answer, str(os.waitstatus_to_exitcode(how)).encode())
         os._exit(0)
     os.close(answer)
+    os.setsid()
     for wanted, number in enumerate(streams):
         os.dup2(number, wanted)
         os.close(number)
