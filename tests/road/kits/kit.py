@@ -123,7 +123,7 @@ def make_repository(path: Path, files: Mapping[str, str]) -> Repository:
 class Started:
     """A `forgepool` command that runs."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | warm.Forked"
     out: Path
     err: Path
 
@@ -181,27 +181,26 @@ class Machine:
         self.tmp.mkdir(parents=True, exist_ok=True)
         number = len(self.started)
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
+        process: subprocess.Popen[str] | warm.Forked
         with out.open("w") as out_file, err.open("w") as err_file:
-            process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "forgepool.orchestrator.cli", *map(str, argv)],
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out_file,
-                stderr=err_file,
-                text=True,
-                start_new_session=True,
-            )
+            if self.before:
+                process = subprocess.Popen(
+                    [*self.before, sys.executable, "-m", "forgepool.orchestrator.cli", *map(str, argv)],
+                    cwd=self.folder,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out_file,
+                    stderr=err_file,
+                    text=True,
+                    start_new_session=True,
+                )
+            else:
+                process = warm.start(argv, cwd=self.folder, env=self._environment(), stdout=out_file, stderr=err_file)
         self.started.append(Started(process, out, err))
         return self.started[-1]
 
     def run(self, *argv: str | Path, within_s: float = 120.0) -> Ran:
-        """Run the command to its end. Its process is no child of the test's; a test that looks at it calls `start`."""
-        if self.before:
-            return self.start(*argv).ended(within_s=within_s)
-        self.tmp.mkdir(parents=True, exist_ok=True)
-        said = warm.forgepool(argv, cwd=self.folder, env=self._environment(), within_s=within_s)
-        return Ran(said.returncode, said.stdout, said.stderr)
+        return self.start(*argv).ended(within_s=within_s)
 
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FORGEPOOL_")}
