@@ -6,6 +6,7 @@ import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.kept_work import find_returned
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import add_authors, again_or_stop, author_in, why_never_mends
 from forgepool.orchestrator.decisions.requests import grant_request
@@ -221,3 +222,13 @@ def test_mended_work_of_which_no_model_is_known_has_an_unknown_author() -> None:
     own = Author(agent="builtin", models=("gpt-x",), families=("openai",))
     found = add_authors(own, state.tasks["a"].works, 2)
     assert set(found.families) >= {"openai", "unknown"} and found.models[-1] == "gpt-x"
+
+
+def test_a_candidate_is_checked_with_the_tests_of_the_one_before_it_if_the_hub_has_that() -> None:
+    """The attempt between them has left no candidate."""
+    state = judged("check_failed", "findings")
+    follow(state, sent("a", 3), answered("a", 3, "agent_failed", unverified="u"), returned(3, "agent_failed"))
+    follow(state, sent("a", 4), answered("a", 4, paths=FILES))
+    second = EarlierWork(attempt=2, commit="c-a-2", ref=f"refs/forgepool/{RUN}/orders/a/2")
+    assert find_returned(state, state.tasks["a"], 4) == second
+    assert find_returned(state, state.tasks["a"], 1) is None
