@@ -136,7 +136,7 @@ def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Check
     return ChecksOutcome(certificates=certificates, failure=next(failures, None))
 
 
-def failed_setup(check: CheckDefinition, failure: SetupFailure) -> CheckFailure:
+def report_setup(check: CheckDefinition, failure: SetupFailure) -> CheckFailure:
     return CheckFailure(
         check=check.name,
         how=failure.how,
@@ -150,7 +150,7 @@ def failed_setup(check: CheckDefinition, failure: SetupFailure) -> CheckFailure:
 
 def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
     if (unready := set_up(check, bench)) is not None:
-        ran, lacks = Ran(how=unready.how, status=unready.status), failed_setup(check, unready)
+        ran, lacks = Ran(how=unready.how, status=unready.status), report_setup(check, unready)
         return TriedCheck(check=check, ran=ran, failure=lacks, seconds=0.0, tail=unready.excerpt, log=unready.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
         asked = ask(check, bench.checkout.path, own.tmp, own.env)

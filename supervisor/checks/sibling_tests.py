@@ -2,9 +2,10 @@
 The tests that an earlier, returned attempt at the task wrote, run on the new candidate: more evidence for a retry.
 
 A test counts that passes on the returned work and fails on the new one, with the same id. It is shown to the reviewer
-and reported, and makes nothing red: its author's work was returned, and the test may be as wrong. Only pytest is run,
-where the command of a check is plain words to which files can be added, and only files that the candidate lacks or has
-otherwise: a candidate that was mended from that work mostly costs no run.
+and reported, and makes nothing red: its author's work was returned, and the test may be as wrong.
+
+Only pytest is run, where the command of a check is plain words to which files can be added. Only files are run that the
+candidate lacks or has otherwise. So a candidate that was mended from that work mostly costs no run.
 """
 
 import re

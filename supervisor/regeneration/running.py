@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from forgepool.supervisor.checks.running import CheckPlace, failed_setup
+from forgepool.supervisor.checks.running import CheckPlace, report_setup
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.supervisor.regeneration.kept import make_files
 from forgepool.workers.policy.gate_file.document import CheckDefinition, RegenerateDefinition, as_check
@@ -38,7 +38,7 @@ def make(
     with prepare_bench(commit, place, label, base) as bench:
         keep_folders((command,), bench)
         if (failure := set_up(command, bench)) is not None:
-            return failed_setup(command, failure).model_copy(update={"check": words(definition)})
+            return report_setup(command, failure).model_copy(update={"check": words(definition)})
         ended = _run(command, bench)
         return _taken(definition, ended, bench) if ended.succeeded else _failure(definition, ended)
 

@@ -11,7 +11,7 @@ from forgepool.workers.schema.reports import EarlierWork
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId
 
-TESTS = check("python -m pytest -q -p no:cacheprovider")
+TESTS = check("PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python -m pytest -q -p no:cacheprovider")
 SIZE = {
     "size.py": "def size(n):\n    return n\n",
     "test_size.py": "from size import size\n\ndef test_one():\n    assert size(1)\n",
