@@ -78,5 +78,6 @@ def test_tests_are_run_where_they_differ_and_a_command_takes_files(
 
 
 def test_a_returned_work_that_the_hub_has_no_longer_shows_nothing(gate: Gate) -> None:
+    assert "returned" not in gate.entry("other", {"c": "1\n"}).model_dump()  # which an older supervisor refuses
     gone = EntryRef(task="size", attempt=1, commit="0" * 40, ref="refs/heads/gone", message="")
     assert told(gate.examine(gate.request(again(gate, gone, {"c": "1\n"}), check("true")))) == []

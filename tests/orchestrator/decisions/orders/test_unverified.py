@@ -117,4 +117,5 @@ def test_an_order_brings_the_plans_checks_whole_where_they_are_to_run_in_verify(
     assert message is not None
     terms = order(of, state, state.tasks["a"], message, now=1.0, resent=False).scans
     assert terms is not None and terms.verify == (None if waived else VerifyTerms(rounds=3))
+    assert waived == ({"verify", "definitions"}.isdisjoint(terms.model_dump()))  # which an older worker refuses
     assert [CheckDefinition.model_validate_json(text) for text in terms.definitions] == ([] if waived else [check])

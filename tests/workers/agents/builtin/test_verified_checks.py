@@ -81,18 +81,32 @@ def test_a_red_check_keeps_no_work_from_the_gate(
 
 
 SLOW = "A = 2\nSLOW = 1\n"
+PLANS = "! grep SLOW a.py"
+"""A command of the plan's own check, which comes whole with the order."""
 
 
 @pytest.mark.parametrize(
-    ("timeout_s", "within_s", "red"),
-    [(0.5, 60.0, ["the target's check 'slow' did not end"]), (60.0, 2.0, [])],
-    ids=["its own time", "the time of the round"],
+    ("said", "within_s", "red"),
+    [
+        ({"run": f"{PLANS} || ! sleep 20", "timeout_s": 0.5}, 60.0, "did not end within"),
+        ({"run": f"{PLANS} || ! sleep 20"}, 2.0, ""),
+        ({"run": f"{PLANS} || echo >> a.py"}, 60.0, "changed tracked files, which a check must leave as it found them"),
+        ({"run": "true", "setup": PLANS}, 60.0, "could not be set up: ended with 1"),
+        ({"run": PLANS, "network": ("packages.example.org",)}, 60.0, ""),
+    ],
+    ids=["its own time", "the round's time", "it changes files", "its set-up", "a host that is not allowed"],
 )
-def test_a_check_has_its_own_time_and_what_a_round_has_no_time_for_is_left_to_the_gate(
-    host: Host, timeout_s: float, within_s: float, red: list[str]
+def test_a_check_is_red_by_its_end_and_what_cannot_be_run_here_is_left_to_the_gate(
+    host: Host, said: dict[str, Any], within_s: float, red: str
 ) -> None:
-    """It is the plan's, and comes whole with the order."""
-    slow = CheckDefinition(name="slow", run="! grep SLOW a.py || sleep 20", timeout_s=timeout_s)
-    terms = ScanTerms(verify=VerifyTerms(within_s=within_s), definitions=(slow.model_dump_json(),))
+    check = CheckDefinition(name="plans", **said)
+    terms = ScanTerms(verify=VerifyTerms(within_s=within_s), definitions=(check.model_dump_json(),))
     assert work(host, SLOW, SOUND, scans=terms).outcome == "candidate"
-    assert [one.detail.rpartition(" within ")[0] for one in reds(host)] == red
+    assert [one.detail.startswith(f"the target's check 'plans' {red}") for one in reds(host)] == [True] * bool(red)
+
+
+def test_an_attempt_that_is_stopped_while_checks_run_brings_no_candidate(host: Host) -> None:
+    slow = CheckDefinition(name="slow", run="sleep 20")
+    terms = ScanTerms(verify=VerifyTerms(), definitions=(slow.model_dump_json(),))
+    done = work(host, SOUND, scans=terms, stop=lambda: "verify-slow.log" in logs(host))
+    assert done.outcome != "candidate" and reds(host) == []
