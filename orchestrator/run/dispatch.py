@@ -304,22 +304,21 @@ def _wave_of(course: PlanIndex, state: RunState) -> WaveOf:
     return WaveOf(
         number=own.review.sent,
         tip=own.tip,
-        tasks=tuple(_landed_task(course, task) for task in tasks[:_MOST_TOLD]),
+        tasks=tuple(
+            LandedTask(
+                task=task.id,
+                title=planned.title,
+                description=planned.description[:_MOST_CLAIMED],
+                acceptance=planned.acceptance,
+                commit=task.commit,
+            )
+            for task in tasks[:_MOST_TOLD]
+            for planned in (course.tasks[task.id],)
+        ),
         more=own.tasks[_MOST_TOLD:],
         authors=tuple(dict.fromkeys(author_in(course, state, task) for task in tasks)),
         grants=tuple(dict.fromkeys(glob for task in tasks for glob in course.tasks[task.id].grants)),
         waive=tuple(dict.fromkeys(rule for task in tasks for rule in course.tasks[task.id].waive)),
-    )
-
-
-def _landed_task(course: PlanIndex, task: TaskState) -> LandedTask:
-    planned = course.tasks[task.id]
-    return LandedTask(
-        task=task.id,
-        title=planned.title,
-        description=planned.description[:_MOST_CLAIMED],
-        acceptance=planned.acceptance,
-        commit=task.commit,
     )
 
 
@@ -346,8 +345,7 @@ def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Ite
     """Yield the other tasks under way whose changes are known."""
     others = (one for one in state.in_phase(*IN_FLIGHT) if one is not task)
     for other in islice(others, _MOST_SIBLINGS):
-        declared = course.tasks[other.id].files or ()
-        files = tuple(dict.fromkeys((*declared, *other.extra)))
+        files = tuple(dict.fromkeys((*(course.tasks[other.id].files or ()), *other.extra)))
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
