@@ -36,15 +36,17 @@ def find_failing(
     checks: Sequence[CheckDefinition], tree: TreeId, returned: CommitId, place: CheckPlace, *, base: CommitId
 ) -> tuple[ReportedCase, ...]:
     """
-    Return the tests of a returned work that pass there and fail on the tree. `base` is the commit below the tree.
+    Return the tests of a returned work that pass there and fail on the tree.
+
+    `base` is the commit that the tree is judged by, whose kept set-up folders are taken where they fit.
 
     Raises:
         GitFailed, OSError, Unusable: no checkout could be made.
     """
     git = place.mirror.git
     written = _written_tests(place, returned)
-    here = files_of(git, tree, written)
-    other = {path: facts for path, facts in written.items() if here.get(path) != facts}
+    own = files_of(git, tree, written)
+    other = {path: facts for path, facts in written.items() if own.get(path) != facts}
     tests = sorted(path for path in other if role(path) == "test" and path.endswith(".py"))
     check = next((one for one in voting(checks) if _takes_files(one)), None)
     if check is None or not 0 < len(tests) <= _MOST_FILES:
@@ -55,11 +57,13 @@ def find_failing(
     check = check.model_copy(
         update={"run": f"{check.run} {shlex.join(tests)}", "timeout_s": min(check.timeout_s, _MOST_S)}
     )
-    failed = [case for case in _run(check, checks, mixed, place, "sibling") if case.outcome == "failed"]
-    failed = [case for case in failed if _file_of(case) in tests]
+    line, place = (*line_of(check, checks)[:-1], check), replace(place, hear=lambda progress: None)
+    here = _run(line, mixed, place, label="sibling", base=base)
+    failed = [case for case in here if case.outcome == "failed" and _file_of(case) in tests]
     if not failed:
         return ()
-    passed = {case.id for case in _run(check, checks, returned, place, "sibling-own") if case.outcome == "passed"}
+    there = _run(line, returned, place, label="sibling-own", base=base)
+    passed = {case.id for case in there if case.outcome == "passed"}
     return tuple(case for case in failed if case.id in passed)
 
 
@@ -82,13 +86,12 @@ def _takes_files(check: CheckDefinition) -> bool:
 
 
 def _run(
-    check: CheckDefinition, checks: Sequence[CheckDefinition], commit: CommitId, place: CheckPlace, label: str
+    line: Sequence[CheckDefinition], commit: CommitId, place: CheckPlace, *, label: str, base: CommitId
 ) -> tuple[ReportedCase, ...]:
-    """Run the check behind those it uses; without a report, nothing is known of its tests."""
-    line = (*line_of(check, checks)[:-1], check)
-    ran = run_line(line, commit, replace(place, hear=lambda progress: None), label=label)[-1]
+    """Run the last check behind those it uses; without a report, nothing is known of its tests."""
+    ran = run_line(line, commit, place, label=label, base=base)[-1]
     report = ran.ran.evidence.report
-    return report.cases if report is not None and ran.check == check else ()
+    return report.cases if report is not None and ran.check == line[-1] else ()
 
 
 def _file_of(case: ReportedCase) -> str:

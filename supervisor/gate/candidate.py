@@ -206,7 +206,7 @@ class ComposedCandidate:
             ensure_from_hub(place.mirror, sibling, entry.returned.ref, self.request.anchor)
         except (GitFailed, MissingCommit, HubUnusable):
             return ()
-        failing = find_failing(self.runs.checks, self.composed.tree, sibling, place, base=self._ground)
+        failing = find_failing(self.runs.checks, self.composed.tree, sibling, place, base=self.runs.tip)
         weight: Weight = "attention" if self._looked_at(entry) else "note"
         values = [each.value for subject in subjects for each in find_secrets(subject)]
         return tuple(
