@@ -29,7 +29,8 @@ _OF_CI = (
     r"CI|CONTINUOUS_INTEGRATION|GITHUB_(ACTIONS?|RUN_\w+|WORKFLOW|JOB)?|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w*|BUILDKITE|"
     r"TF_BUILD|BUILD_(NUMBER|ID)|TEAMCITY_VERSION|APPVEYOR|DRONE|CODEBUILD_BUILD_ID"
 )
-_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI})$"
+_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI}|TEST_?)$"
+_OF_OURS = r"fpool|forgepool|/checkouts/"
 _OWN = r"'/proc/(self|thread-self|1|\S*getppid\S*)/"
 
 
@@ -68,6 +69,8 @@ _PYTHON = (
     _row(r"sys\.(stdout|stderr|stdin)", r"^_pytest|^EncodedFile$|^CaptureIO$|^DontReadFromInput$", "function"),
     _row(r"'@py(test_ar|_builtins)"),
     _row(r"os\.(environb?|getenv)", _VARIABLES, "function"),
+    _row(r"importlib\.util\.find_spec", r"^(_?pytest|nose|xdist)$", "function", certain=False),
+    _row(r"os\.(getcwd|getenv|environ)|(pathlib\.)?Path\.(cwd|home)|tempfile\.gettempdir", _OF_OURS, "function"),
     _row(r"psutil\.Process\(\).*", _RUNNERS),
     _row(
         r"(socket\.gethostname|platform\.node|getpass\.getuser|os\.getlogin)",
@@ -79,6 +82,7 @@ _PYTHON = (
 _SCRIPT = (
     _row(r"(process|import\.meta)\.env\.(NODE_TEST|JEST|VITEST|MOCHA|AVA|CYPRESS|PLAYWRIGHT)(_\w+)?"),
     _row(r"(process|import\.meta)\.env\.(NODE_ENV|MODE)", r"^test$", "function", certain=False),
+    _row(r"process\.env\.npm_(lifecycle_\w+|command)", r"^test", "function", certain=False),
     _row(r"process\.env", _VARIABLES, "function"),
     _row(
         r"new Error\.stack|Error\.(captureStackTrace|prepareStackTrace)", _SCRIPT_RUNNERS + r"|^tests?$|\.(test|spec)\."
@@ -108,8 +112,8 @@ QUESTIONS = {"python": _PYTHON, **dict.fromkeys(SCRIPTS, _SCRIPT), "rust": _RUST
 """The questions of each language."""
 _SAID = "this code finds out whether it is tested or confined; let it behave the same everywhere"
 _MAY_ASK = re.compile(
-    rb"frame|stack|argv|Argv|__main__|modules|stdout|stderr|stdin|@py|environ|getenv|psutil|gethostname|platform|getuser|"
-    rb"getlogin|/proc/|\.env|\.stack|require|module\.|globalThis|global\.|window\.|env::|current\(\)|Backtrace|cfg|vitest"
+    rb"frame|[sS]tack|argv|Argv|__main__|modules|stdout|stderr|stdin|@py|environ|getenv|psutil|gethostname|platform|getuser|"
+    rb"getlogin|/proc/|find_spec|getcwd|Path\.|gettempdir|\.env|\.stack|require|module\.|globalThis|global\.|window\.|env::|current\(\)|Backtrace|cfg|vitest"
 )
 """Every file with a question holds one of these. All others need no tree."""
 _LITERALS = name_set("string template_string string_literal raw_string_literal regex")
@@ -235,6 +239,7 @@ def _is_written(node: "Node") -> bool:
 
 
 _TEST = re.compile(r"\btest\b")
+_ASKS = re.compile(r"cfg!\s*\(|(cfg_if::)?cfg_if!")
 _UNDER = re.compile(r"#\[cfg\((.*)\)\]", re.DOTALL)
 _OTHER_FILE = re.compile(r"#!?\[cfg_attr\(.*\btest\b.*\bpath\s*=", re.DOTALL)
 _TWICE = name_set("function_item const_item static_item struct_item enum_item type_item impl_item macro_definition")
@@ -250,7 +255,7 @@ def _of_conditions(program: ChangedProgram) -> Iterator[Oddity]:
     held: dict[tuple[int, str], list[tuple[bool, Node]]] = {}
     for node in walk(program.root):
         text = text_of(node) if node.type in ("macro_invocation", "attribute_item", "inner_attribute_item") else ""
-        if _OTHER_FILE.match(text) or (re.match(r"cfg!\s*\(", text) and _TEST.search(_unquoted(text))):
+        if _OTHER_FILE.match(text) or (_ASKS.match(text) and _TEST.search(_unquoted(text))):
             yield from _new(program, node, certain=True)
         elif (under := _UNDER.match(text)) is not None and _TEST.search(_unquoted(under[1])):
             item, forced = _item_below(node)

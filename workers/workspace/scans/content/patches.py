@@ -124,14 +124,14 @@ def _always_equal(program: ChangedProgram) -> Iterator[Oddity]:
             yield oddity_at(node, _EQUAL, certain=False)
 
 
-_FINDERS = re.compile(r"sys\.(meta_path|path_hooks|path_importer_cache)\b.*")
+_FINDERS = re.compile(r"sys\.(meta_path|path_hooks|path_importer_cache)\b.*|__path__\.\w+")
 _LOADERS = re.compile(
     r"(importlib\.machinery\.)?(SourcelessFileLoader|ExtensionFileLoader)|zipimport\.zipimporter|imp\.load_\w+"
 )
 _ARCHIVE = re.compile(r"\.(zip|egg|whl|pyz|jar)\b")
 _BUILTIN = re.compile(r"(?:builtins\.|__builtins__\.|__builtins__\[)(\w+)\]?")
-_LOADED = re.compile(r"sys\.modules\[(.*)\]")
-_INNER = re.compile(r".*\.__(code|defaults|kwdefaults)__")
+_LOADED = re.compile(r"sys\.modules\[([^=].*)\]")
+_INNER = re.compile(r".*\.__code__")
 _FOR_OTHERS = re.compile(r"(sys|threading)\.(\w*hook|std(in|out|err))|warnings\.(show|format)warning|sys\.path")
 """Names of other modules that are made to be replaced."""
 _CAPITALS = re.compile(r"(?:.*\.)?[A-Z][A-Z0-9_]*")
@@ -194,7 +194,7 @@ def _changed(
         if found[1] != "_":  # gettext's, by its own documentation
             yield oddity_at(node, _OTHER, certain=found[1] in dir(builtins))
     elif (found := _LOADED.fullmatch(name)) is not None:
-        if not program.in_tests and found[1] != "__name__" and found[1].split(".")[0] not in program.path.split("/"):
+        if not program.in_tests and found[1].split(".")[0] not in program.path.split("/"):
             yield oddity_at(node, _FOUND, certain=False)
     elif _INNER.fullmatch(name):
         yield oddity_at(node, _OTHER, certain=False)
@@ -229,7 +229,7 @@ def _loads_data(name: str, call: "Node", program: ChangedProgram) -> bool:
         return True
     if name in ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir"):
         return _ARCHIVE.search(given) is not None
-    if name not in ("exec", "eval", "builtins.exec", "builtins.eval") or program.in_tests:
+    if name not in ("exec", "eval", "builtins.exec", "builtins.eval") or program.in_tests or program.is_script:
         return False
     return _READS_CODE.search(given) is not None and _SOURCE.search(given) is None
 
@@ -275,11 +275,15 @@ def _changed_in_script(program: ChangedProgram, node: "Node", name: str, module:
             yield oddity_at(node, _OTHER, certain=False)
 
 
+_CHOICES = frozenset(["if_statement", "binary_expression", "ternary_expression"])
+
+
 def _is_missing(node: "Node", name: str) -> bool:
     """Tell whether the code asks first whether the name is there, as a polyfill does."""
     above = node.parent
     while above is not None:
-        if above.type == "if_statement" and name in text_of(above.child_by_field_name("condition")):
+        asked = above.child_by_field_name("condition") or above.child_by_field_name("left")
+        if above.type in _CHOICES and name in text_of(asked):
             return True
         above = above.parent
     return False

@@ -85,7 +85,8 @@ def name_of(node: "Node | None", imported: Mapping[str, str]) -> str:
     """
     Return the dotted name of an expression, with its imports resolved; empty for one that is no name.
 
-    A called part ends in `()`, and an index stands in brackets: `sys._getframe().f_back`, `sys.modules[__main__]`.
+    A called part ends in `()`. An index stands in brackets, behind `=` if it is no literal: `sys.modules[__main__]`,
+    `sys.modules[=name]`.
     """
     parts: list[str] = []
     while node is not None and len(parts) < _LONGEST:
@@ -98,7 +99,7 @@ def name_of(node: "Node | None", imported: Mapping[str, str]) -> str:
         elif node.type in _INDEXED:
             index = node.child_by_field_name("index") or node.child_by_field_name("subscript")
             node = node.child_by_field_name("object") or node.child_by_field_name("value")
-            parts.append(_indexed(string_of(index) or text_of(index), node))
+            parts.append(_indexed(index, node))
             node = _held(node)
         elif node.type in _CALLS:
             before, node = _called(node)
@@ -140,12 +141,16 @@ def _is_dictionary(node: "Node") -> bool:
     return node.type == "call" and text_of(node.child_by_field_name("function")) == "vars"
 
 
-def _indexed(index: str, node: "Node | None") -> str:
-    is_member = node is not None and (_is_dictionary(node) or node.type in ("identifier", "member_expression"))
-    is_script = node is not None and node.parent is not None and node.parent.type == "subscript_expression"
-    if node is not None and (_is_dictionary(node) or (is_member and is_script and index.isidentifier())):
-        return f".{index}"
-    return f"[{index}]"
+def _indexed(index: "Node | None", node: "Node | None") -> str:
+    """Return an index in brackets, or as a member where that is the same."""
+    text = string_of(index)
+    is_script = index is not None and index.parent is not None and index.parent.type == "subscript_expression"
+    if text is not None and node is not None and (_is_dictionary(node) or (is_script and text.isidentifier())):
+        return f".{text}"
+    if text is None:
+        text = text_of(index)
+        text = text if text.isdecimal() else f"={text}"
+    return f"[{text}]"
 
 
 def _called(node: "Node") -> "tuple[str, Node | None]":
