@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from forgepool.workers.workspace.scans.content.process_exit import FUNCTIONS, ChangedProgram, Oddity, oddity_at
-from forgepool.workers.workspace.scans.languages.names import NAMED, imported_names, name_of, string_of
+from forgepool.workers.workspace.scans.languages.names import NAMED, name_of, read_imports, string_of
 from forgepool.workers.workspace.scans.languages.suite import name_set
 from forgepool.workers.workspace.scans.languages.syntax import SCRIPTS, line_of, text_of, walk
 
@@ -158,7 +158,7 @@ class _Places:
     def of(cls, program: ChangedProgram) -> "_Places":
         root, language = program.root, program.language or ""
         assert root is not None
-        imported = imported_names(root, language)
+        imported = read_imports(root, language)
         found = cls(root, [], [], {})
         for node in walk(root):
             if node.type in _LITERALS and (text := string_of(node)) is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from forgepool.workers.workspace.scans.content.process_exit import ChangedProgram, Oddity, is_inside, oddity_at
-from forgepool.workers.workspace.scans.languages.names import imported_names, name_of, root_of, string_of
+from forgepool.workers.workspace.scans.languages.names import name_of, read_imports, root_of, string_of
 from forgepool.workers.workspace.scans.languages.suite import name_set
 from forgepool.workers.workspace.scans.languages.syntax import SCRIPTS, arguments_of, text_of, walk
 from forgepool.workers.workspace.scans.subject import Subject
@@ -148,9 +148,9 @@ def find_replaced(program: ChangedProgram) -> Iterator[Oddity]:
     if program.root is None:
         return
     if program.language == "python":
-        yield from _replaced(program, imported_names(program.root, "python"))
+        yield from _replaced(program, read_imports(program.root, "python"))
     elif program.language in SCRIPTS:
-        yield from _replaced_in_script(program, imported_names(program.root, "javascript"))
+        yield from _replaced_in_script(program, read_imports(program.root, "javascript"))
     elif program.language == "rust":
         yield from _replaced_in_rust(program)
 
@@ -209,7 +209,7 @@ def _is_code(value: "Node | None", name: str, known: frozenset[str], imported: d
     if value is None or value.type == "lambda":
         return True
     if value.type == "identifier":
-        return text_of(value) in known
+        return text_of(value) in known and _CAPITALS.fullmatch(text_of(value)) is None
     if value.type == "attribute":
         return root_of(value) in imported and _CAPITALS.fullmatch(text_of(value)) is None
     given = text_of(value.child_by_field_name("arguments")) if value.type == "call" else ""

@@ -1,5 +1,5 @@
 """
-What the names in a source file stand for: `sys._getframe`, however it was imported, bound or asked for.
+The meaning of names in a source file: `sys._getframe`, however it was imported, bound or asked for.
 
 Python, JavaScript and TypeScript are read. A name that is put together at run time stands for nothing.
 """
@@ -34,7 +34,7 @@ def string_of(node: "Node | None") -> str | None:
     return found[2] if found is not None else None
 
 
-def imported_names(root: "Node", language: str) -> dict[str, str]:
+def read_imports(root: "Node", language: str) -> dict[str, str]:
     """Return each imported name of the file, wherever it is imported, with the name that it stands for."""
     if language == "python":
         nodes = (node for node in walk(root) if node.type in ("import_statement", "import_from_statement"))
@@ -58,8 +58,9 @@ def _of_python(node: "Node") -> Iterator[tuple[str, str]]:
 
 
 def _of_script(node: "Node") -> Iterator[tuple[str, str]]:
+    bound: Node | None = node
     if node.type == "import_statement":
-        source, bound = node.child_by_field_name("source"), node
+        source = node.child_by_field_name("source")
     else:
         bound, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         while value is not None and value.type in _UNWRAPPED and value.named_children:
