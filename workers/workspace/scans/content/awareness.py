@@ -7,6 +7,7 @@ language. Words that are put together at run time are not found.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -116,6 +117,11 @@ _MAY_ASK = re.compile(
     rb"getlogin|/proc/|find_spec|getcwd|Path\.|gettempdir|\.env|\.stack|require|module\.|globalThis|global\.|window\.|env::|current\(\)|Backtrace|cfg|vitest"
 )
 """Every file with a question holds one of these. All others need no tree."""
+_LONGEST = 400
+"""Bytes of the name of a called function."""
+_MOST_WORDS = 100
+_SETS = frozenset(["assignment", "variable_declarator", "const_item", "static_item"])
+_SETS_VARIABLES = re.compile(r"(setdefault|pop|putenv|setenv|set_var|remove_var|run|spawn|add_argument)$")
 _LITERALS = name_set("string template_string string_literal raw_string_literal regex")
 
 
@@ -132,107 +138,93 @@ def find_awareness(program: ChangedProgram) -> Iterator[Oddity]:
 
 
 def _asked(program: ChangedProgram, rows: "tuple[Question, ...]") -> Iterator[Oddity]:
-    assert program.root is not None
-    places = _Places.of(program)
-    for node, name in places.names:
-        for row in rows:
+    places = _Places(program)
+    known: dict[tuple[int, int], tuple[list[Node], bool]] = {}
+    for node, name, unit in places.names:
+        for at, row in enumerate(rows):
             if row.asks.fullmatch(name) is None:
                 continue
-            said, is_near = places.find(row, node)
-            if (row.words is None or said) and any(map(program.is_new, (node, *said))):
+            if (at, unit.id) not in known:
+                known[at, unit.id] = places.find(row, unit)
+            said, is_near = known[at, unit.id]
+            if (row.words is None or said) and (program.is_new(node) or any(map(program.is_new, said))):
                 yield oddity_at(node if program.is_new(node) else said[0], _SAID, certain=row.certain and is_near)
                 break
 
 
-@dataclass(frozen=True, slots=True)
 class _Places:
-    """The names and the words of a file, and where they stand."""
+    """The names and the words of a file, each with its unit: the outermost function around it, or its statement."""
 
-    root: "Node"
-    names: "list[tuple[Node, str]]"
-    literals: "list[tuple[Node, str]]"
-    constants: "dict[str, Node]"
-    """The value of each name that the file sets outside of functions."""
+    def __init__(self, program: ChangedProgram) -> None:
+        assert program.root is not None
+        self.names: list[tuple[Node, str, Node]] = []
+        self.literals: list[tuple[Node, str]] = []
+        self.constants: dict[str, Node] = {}
+        """The value of each name that the file sets outside of functions."""
+        self._said: dict[Question, list[Node]] = {}
+        self._language = program.language or ""
+        self._imported = read_imports(program.root, self._language)
+        waiting: list[tuple[Node, tuple[Node, ...], Node | None, bool]] = [(program.root, (), None, False)]
+        # No node is asked for its parent: in a deep tree that takes as long as the tree is deep.
+        while waiting:
+            node, above, unit, within = waiting.pop()
+            if not within and (unit is None or node.type in FUNCTIONS) and above:
+                unit, within = node, node.type in FUNCTIONS
+            self._take(node, above, unit or node, within)
+            around = (*above[-2:], node)
+            waiting.extend((child, around, unit, within) for child in reversed(node.named_children))
 
-    @classmethod
-    def of(cls, program: ChangedProgram) -> "_Places":
-        root, language = program.root, program.language or ""
-        assert root is not None
-        imported = read_imports(root, language)
-        found = cls(root, [], [], {})
-        for node in walk(root):
-            if node.type in _LITERALS and (text := string_of(node)) is not None:
-                found.names.append((node, f"'{text}"))
-                if not _is_no_word(node):
-                    found.literals.append((node, text))
-            elif language == "rust":
-                if node.type == "call_expression":
-                    found.names.append((node, re.sub(r"\s", "", text_of(node.child_by_field_name("function"))) + "("))
-            elif node.type in NAMED and not _is_written(node):
-                found.names.append((node, name_of(node, imported)))
-            if node.type in ("assignment", "variable_declarator", "const_item", "static_item"):
-                name = node.child_by_field_name("left") or node.child_by_field_name("name")
-                value = node.child_by_field_name("right") or node.child_by_field_name("value")
-                if value is not None and _function_above(node) is None:
-                    found.constants[text_of(name)] = value
-            if node.type == "shorthand_property_identifier_pattern":
-                found.literals.append((node, text_of(node)))
-        return found
+    def _take(self, node: "Node", above: "tuple[Node, ...]", unit: "Node", within: bool) -> None:
+        if node.type in _LITERALS and (text := string_of(node)) is not None:
+            self.names.append((node, f"'{text}", unit))
+            if not _is_no_word(node, text, above):
+                self.literals.append((node, text))
+        elif self._language == "rust":
+            function = node.child_by_field_name("function") if node.type == "call_expression" else None
+            if function is not None and function.end_byte - function.start_byte < _LONGEST:
+                self.names.append((node, re.sub(r"\s", "", text_of(function)) + "(", unit))
+        elif node.type in NAMED and not (above and _is_written(node, above[-1])):
+            self.names.append((node, name_of(node, self._imported), unit))
+        elif node.type == "shorthand_property_identifier_pattern":
+            self.literals.append((node, text_of(node)))
+        if not within and node.type in _SETS:
+            name = node.child_by_field_name("left") or node.child_by_field_name("name")
+            value = node.child_by_field_name("right") or node.child_by_field_name("value")
+            if value is not None:
+                self.constants[text_of(name)] = value
 
-    def find(self, row: Question, node: "Node") -> "tuple[list[Node], bool]":
-        """Return the words of a question that count for an expression, and whether they stand in its function."""
+    def find(self, row: Question, unit: "Node") -> "tuple[list[Node], bool]":
+        """Return the words of a question that count in a unit, and whether they stand in it."""
         if row.words is None:
             return [], True
-        said = [word for word, text in self.literals if row.words.search(text)]
-        around = _unit_of(node) if said else node
-        named = {text_of(each) for each in walk(around) if each.type == "identifier"}
-        areas = [around, *(value for name, value in self.constants.items() if name in named)]
-        near = [word for word in said if any(_lies_in(word, area) for area in areas)]
-        return (near, True) if near or row.reach == "function" else (said, False)
+        if (said := self._said.get(row)) is None:
+            said = self._said[row] = [word for word, text in self.literals if row.words.search(text)]
+        if not said:
+            return [], False
+        starts = [word.start_byte for word in said]
+        named = dict.fromkeys(text_of(each) for each in walk(unit) if each.type == "identifier")
+        areas = [unit, *(self.constants[name] for name in named if name in self.constants)]
+        spans = ((bisect_left(starts, area.start_byte), bisect_left(starts, area.end_byte)) for area in areas)
+        near = [word for begin, end in spans for word in said[begin:end]]
+        return (near, True) if near or row.reach == "function" else (said[:_MOST_WORDS], False)
 
 
-def _lies_in(node: "Node", area: "Node") -> bool:
-    return area.start_byte <= node.start_byte and node.end_byte <= area.end_byte
-
-
-def _function_above(node: "Node") -> "Node | None":
-    """Return the outermost function around a node."""
-    found, above = None, node.parent
-    while above is not None:
-        found = above if above.type in FUNCTIONS else found
-        above = above.parent
-    return found
-
-
-def _unit_of(node: "Node") -> "Node":
-    """Return the outermost function around a node, or else its statement."""
-    function = _function_above(node)
-    while function is None and node.parent is not None and node.parent.parent is not None:
-        node = node.parent
-    return function or node
-
-
-def _is_no_word(node: "Node") -> bool:
+def _is_no_word(node: "Node", text: str, above: "tuple[Node, ...]") -> bool:
     """Tell whether a string is prose, or the key or variable that code sets, and asks nothing."""
-    text, parent = text_of(node), node.parent
-    if parent is None or re.search(r"\s", text) or parent.type == "expression_statement":
+    if not above or re.search(r"\s", text) or above[-1].type == "expression_statement":
         return True
-    if parent.type in ("pair", "dictionary"):
+    parent = above[-1]
+    if parent.type == "pair":
         return parent.child_by_field_name("key") == node
-    if parent.type in ("argument_list", "arguments"):
-        called = parent.parent.child_by_field_name("function") if parent.parent is not None else None
-        return (
-            re.search(r"(setdefault|pop|putenv|setenv|set_var|remove_var|run|spawn|add_argument)$", text_of(called))
-            is not None
-        )
-    return _is_written(parent)
+    if parent.type in ("argument_list", "arguments") and len(above) > 1:
+        called = above[-2].child_by_field_name("function")
+        is_short = called is not None and called.end_byte - called.start_byte < _LONGEST
+        return is_short and _SETS_VARIABLES.search(text_of(called)) is not None
+    return len(above) > 1 and _is_written(parent, above[-2])
 
 
-def _is_written(node: "Node") -> bool:
+def _is_written(node: "Node", parent: "Node") -> bool:
     """Tell whether an assignment or `del` changes this expression."""
-    parent = node.parent
-    if parent is None:
-        return False
     return parent.type == "delete_statement" or (
         parent.type in ("assignment", "assignment_expression") and parent.child_by_field_name("left") == node
     )

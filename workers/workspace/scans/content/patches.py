@@ -137,6 +137,11 @@ _FOR_OTHERS = re.compile(r"(sys|threading)\.(\w*hook|std(in|out|err))|warnings\.
 _CAPITALS = re.compile(r"(?:.*\.)?[A-Z][A-Z0-9_]*")
 _READS_CODE = re.compile(r"\b(open|read_text|read_bytes|get_data|read)\(")
 _SOURCE = re.compile(r"\.pyi?['\"]")
+_LOADS = name_set(
+    "sys.path.insert sys.path.append sys.path.extend site.addsitedir exec eval builtins.exec builtins.eval"
+)
+_MOST_INSIDE = 100
+"""Findings in tests for which it is asked whether they stand in a function. All further ones are reported."""
 _SETTERS = frozenset(["setattr", "delattr"])
 _OTHER = "this changes another module behind its back; change the code that uses it"
 _FOUND = "this changes how modules are found, so that other code runs than is read; import modules as they are"
@@ -156,27 +161,37 @@ def find_replaced(program: ChangedProgram) -> Iterator[Oddity]:
 
 
 def _replaced(program: ChangedProgram, imported: dict[str, str]) -> Iterator[Oddity]:
-    own = _defined(program)
+    own, left = _defined(program), _MOST_INSIDE
     for node in program.nodes("assignment", "augmented_assignment", "delete_statement", "call"):
-        if program.in_tests and is_inside(node):
-            continue
-        if node.type == "call":
-            name, given = name_of(node.child_by_field_name("function"), imported), arguments_of(node)
-            if _FINDERS.fullmatch(name):
-                yield oddity_at(node, _FOUND, certain=False)
-            elif _loads_data(name, node, program):
-                yield oddity_at(node, _FROM_DATA, certain=False)
-            elif name in _SETTERS and len(given) > 1 and (attribute := string_of(given[1])) is not None:
-                value = given[2] if len(given) > 2 else None
-                yield from _changed(
-                    program, given[0], f"{name_of(given[0], imported)}.{attribute}", value, imported, own
-                )
-            continue
-        left = node.child_by_field_name("left") or next(iter(node.named_children), None)
-        for target in left.named_children if left is not None and left.type == "pattern_list" else [left]:
-            if target is not None and target.type in ("attribute", "subscript"):
-                right = node.child_by_field_name("right") if target == left else None
-                yield from _changed(program, target, name_of(target, imported), right, imported, own)
+        judge = _called_for if node.type == "call" else _set
+        found = list(judge(program, node, imported, own))
+        if found and program.in_tests and left > 0:
+            left -= 1
+            found = [] if is_inside(node) else found
+        yield from found
+
+
+def _called_for(
+    program: ChangedProgram, node: "Node", imported: dict[str, str], own: frozenset[str]
+) -> Iterator[Oddity]:
+    """Judge a call: of a list of finders, of a loader, or of `setattr`."""
+    name = name_of(node.child_by_field_name("function"), imported)
+    if _FINDERS.fullmatch(name):
+        yield oddity_at(node, _FOUND, certain=False)
+    elif _loads_data(name, node, program):
+        yield oddity_at(node, _FROM_DATA, certain=False)
+    elif name in _SETTERS and len(given := arguments_of(node)) > 1 and (attribute := string_of(given[1])) is not None:
+        value = given[2] if len(given) > 2 else None
+        yield from _changed(program, given[0], f"{name_of(given[0], imported)}.{attribute}", value, imported, own)
+
+
+def _set(program: ChangedProgram, node: "Node", imported: dict[str, str], own: frozenset[str]) -> Iterator[Oddity]:
+    """Judge an assignment, to one name or to several, or a deletion."""
+    left = node.child_by_field_name("left") or next(iter(node.named_children), None)
+    for target in left.named_children if left is not None and left.type == "pattern_list" else [left]:
+        if target is not None and target.type in ("attribute", "subscript"):
+            right = node.child_by_field_name("right") if target == left else None
+            yield from _changed(program, target, name_of(target, imported), right, imported, own)
 
 
 def _changed(
@@ -224,12 +239,14 @@ def _defined(program: ChangedProgram) -> frozenset[str]:
 
 def _loads_data(name: str, call: "Node", program: ChangedProgram) -> bool:
     """Tell whether a call loads compiled code, an archive, or a text that is no source file."""
-    given = text_of(call.child_by_field_name("arguments"))
     if _LOADERS.fullmatch(name) or name in ("marshal.load", "marshal.loads"):
         return True
+    if name not in _LOADS:
+        return False
+    given = text_of(call.child_by_field_name("arguments"))
     if name in ("sys.path.insert", "sys.path.append", "sys.path.extend", "site.addsitedir"):
         return _ARCHIVE.search(given) is not None
-    if name not in ("exec", "eval", "builtins.exec", "builtins.eval") or program.in_tests or program.is_script:
+    if program.in_tests or program.is_script:
         return False
     return _READS_CODE.search(given) is not None and _SOURCE.search(given) is None
 

@@ -21,6 +21,8 @@ _INDEXED = frozenset(["subscript", "subscript_expression"])
 _CALLS = frozenset(["call", "call_expression"])
 _LOADS = frozenset(["__import__", "importlib.import_module", "import_module", "require", "import"])
 _UNWRAPPED = frozenset(["await_expression", "await", "parenthesized_expression", "non_null_expression"])
+_MOST_BYTES = 400
+"""Bytes of one part of a name. Longer parts would be read again and again where they are nested."""
 _BEFORE = ("object", "value", "function")
 NAMED = (*_MEMBERS, *_INDEXED, *_CALLS, "new_expression", "identifier")
 """Types of the nodes that `name_of` reads."""
@@ -125,6 +127,8 @@ def root_of(node: "Node | None") -> str:
 
 
 def _plain(node: "Node", imported: Mapping[str, str]) -> str:
+    if node.end_byte - node.start_byte > _MOST_BYTES:
+        return ""
     text = string_of(node) or text_of(node)
     return imported.get(text, text) if "\n" not in text else ""
 
@@ -144,6 +148,8 @@ def _is_dictionary(node: "Node") -> bool:
 
 def _indexed(index: "Node | None", node: "Node | None") -> str:
     """Return an index in brackets, or as a member where that is the same."""
+    if index is not None and index.end_byte - index.start_byte > _MOST_BYTES:
+        return "[]"
     text = string_of(index)
     is_script = index is not None and index.parent is not None and index.parent.type == "subscript_expression"
     if text is not None and node is not None and (_is_dictionary(node) or (is_script and text.isidentifier())):
@@ -156,8 +162,11 @@ def _indexed(index: "Node | None", node: "Node | None") -> str:
 
 def _called(node: "Node") -> "tuple[str, Node | None]":
     """Return the end of a called name and the node before it. `getattr` and imports by name are read through."""
-    function, given = node.child_by_field_name("function"), arguments_of(node)
-    name = text_of(function)
+    function = node.child_by_field_name("function")
+    if function is None or function.type not in ("identifier", "attribute", "import"):
+        return "()", function
+    name = text_of(function) if function.end_byte - function.start_byte <= _MOST_BYTES else ""
+    given = arguments_of(node) if name == "getattr" or name in _LOADS else []
     if name == "getattr" and len(given) > 1 and (attribute := string_of(given[1])) is not None:
         return f".{attribute}", given[0]
     if name in _LOADS and given and string_of(given[0]) is not None:
