@@ -124,7 +124,8 @@ def ask(
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    return judge_answer(answer, review, required=_requires_review(ready), policy=question.policy)
+    required = "required" if _requires_review(ready) else "named" if question.family != NOBODY else "no"
+    return judge_answer(answer, review, required=required, policy=question.policy)
 
 
 def _run_checks(
@@ -167,8 +168,14 @@ def _needs_review(answer: GateCheckAnswer) -> bool:
     return answer.result is not None and any(finding.weight == "attention" for finding in answer.result.findings)
 
 
-def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, policy: ReviewPolicy) -> GateCheckAnswer:
-    """Add a review's outcome to the answer. Without an eligible reviewer, a required review refuses the change."""
+def judge_answer(
+    answer: GateCheckAnswer, review: Review, *, required: Literal["no", "named", "required"], policy: ReviewPolicy
+) -> GateCheckAnswer:
+    """
+    Add a review's outcome to the answer. Without an eligible reviewer only a person's change passes.
+
+    `required` is `named` where models wrote it, and nothing but their family calls for a review.
+    """
     detail = review.detail
     told = replace(answer, review=review)
     match review.outcome:
@@ -177,8 +184,11 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
         case "failed":
             held = count_of(len(blocking(review.findings, policy.threshold)), "finding")
             return replace(told, verdict="refused", why=f"the review has {held} that must be fixed")
-        case "unreachable" if not required and not _needs_review(answer):
+        case "unreachable" if required == "no" and not _needs_review(answer):
             return replace(told, unreviewed=detail)
+        case "unreachable" if required == "named" and not _needs_review(answer):
+            why = f"a model wrote it, and {detail}; or pass --review none to go without a review"
+            return replace(told, verdict="refused", why=why)
         case "infrastructure" | "not_configured":
             return replace(told, verdict="trouble", why=detail)
         case _:

@@ -275,7 +275,9 @@ def check(
     ] = UNKNOWN,
     review: Annotated[
         Reviewing,
-        typer.Option(help="auto: review if a model of another family is available. required: fail without one."),
+        typer.Option(
+            help="auto: review what models of a named family wrote. none: no review. required: no pass without one."
+        ),
     ] = "auto",
     reviewer: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model that reviews; default: by the route.")
