@@ -27,6 +27,8 @@ from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import is_object_id, without_password
 
 Reviewing = Literal["auto", "none", "required"]
+Requirement = Literal["no", "named", "required"]
+"""`named`: models wrote the change, and nothing but their family calls for a review."""
 Verdict = Literal["passes", "nothing", "refused", "trouble"]
 
 UNKNOWN, NOBODY = "unknown", "none"
@@ -124,8 +126,7 @@ def ask(
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    required = "required" if _requires_review(ready) else "named" if question.family != NOBODY else "no"
-    return judge_answer(answer, review, required=required, policy=question.policy)
+    return judge_answer(answer, review, required=_requirement(ready), policy=question.policy)
 
 
 def _run_checks(
@@ -169,13 +170,9 @@ def _needs_review(answer: GateCheckAnswer) -> bool:
 
 
 def judge_answer(
-    answer: GateCheckAnswer, review: Review, *, required: Literal["no", "named", "required"], policy: ReviewPolicy
+    answer: GateCheckAnswer, review: Review, *, required: Requirement, policy: ReviewPolicy
 ) -> GateCheckAnswer:
-    """
-    Add a review's outcome to the answer. Without an eligible reviewer only a person's change passes.
-
-    `required` is `named` where models wrote it, and nothing but their family calls for a review.
-    """
+    """Add a review's outcome to the answer. Without an eligible reviewer only a person's change passes."""
     detail = review.detail
     told = replace(answer, review=review)
     match review.outcome:
@@ -224,6 +221,12 @@ def _requires_review(ready: Ready) -> bool:
     if question.scans_only:
         return False
     return question.reviewing == "required" or _base_requires_review(ready)
+
+
+def _requirement(ready: Ready) -> Requirement:
+    if _requires_review(ready):
+        return "required"
+    return "no" if ready.question.family == NOBODY else "named"
 
 
 def _base_requires_review(ready: Ready) -> bool:

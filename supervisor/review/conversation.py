@@ -86,7 +86,7 @@ class ReviewConversation:
     form: VerdictForm | None = None
     read: tuple[str, ...] = ()
     shares: tuple[str, ...] = ()
-    """Sentences on files of which it was shown less than every changed line."""
+    """Sentences on files that it was not shown every changed line of."""
     voids: list[str] = field(default_factory=list)
     _chances: int = MOST_VOIDS
     _refused_turn: int = 0

@@ -41,7 +41,7 @@ class Patch:
     @property
     def places(self) -> tuple[range, ...]:
         """
-        The changed places of the new file: each new line, and around each gap the lines of which any one shows it.
+        The changed places of the new file: each new line, and the lines around each gap. One of these shows the gap.
         """
         added, removed = sorted(self.added), sorted(line.number for line in self.file.removed)
         left = [number - 1 - place for place, number in enumerate(removed)]

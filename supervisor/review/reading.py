@@ -29,7 +29,7 @@ class ReviewReading:
     read: tuple[str, ...]
     """The changed files that were read."""
     shares: tuple[str, ...] = ()
-    """A sentence for each read file of which not every changed line was shown."""
+    """A sentence for each file that counts as read although not every changed line was shown."""
     missing: str = ""
     """One sentence on what a verdict lacks; empty where enough was read."""
 

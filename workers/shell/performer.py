@@ -161,7 +161,9 @@ class Performer(ABC):
         try:
             text = self._script_text(path, place)
         except FileNotFoundError:
-            text = _refuse_absent(word) if by_shell else None
+            text = None
+            if by_shell:
+                _refuse_absent(word)
         language = dialect or (None if text is None else dialect_of(text))
         if text is None or language is None:
             self._leave_opaque(place, index)

@@ -53,11 +53,12 @@ from forgepool.workers.shell.language.words import (
     read_word,
     regions_in,
 )
-from forgepool.workers.shell.performer import Performer, ScriptReading, StatementPlace
+from forgepool.workers.shell.performer import Performer
 from forgepool.workers.shell.programs.builtins import DECLARING, split_declaration
 from forgepool.workers.shell.programs.effects import check_definable
 from forgepool.workers.shell.programs.shells import check_dialect
 from forgepool.workers.shell.redirections import find_opened, find_piped_input, input_of
+from forgepool.workers.shell.script_facts import ScriptReading, StatementPlace
 from forgepool.workers.shell.written_files import Printed, find_printed
 
 _KINDS = name_set(

@@ -28,7 +28,7 @@ _GROUP_FILES = ("memory.max", "memory.limit_in_bytes")
 
 @dataclass(slots=True)
 class _OrderFiles:
-    """What is known of the files that an order's commands make, from its first command on."""
+    """The state of the disk since an order's first command."""
 
     began: float
     room: int

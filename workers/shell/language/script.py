@@ -26,7 +26,7 @@ class ShellWord:
     written: str = field(default="", compare=False)
     """The word as the script has it, for messages."""
     filled: Literal["", "number", "files"] = field(default="", compare=False)
-    """What bash fills in, where that is nothing but a number such as `$?`, or the names of files for a pattern."""
+    """Nothing but a number such as `$?`, or names of files for a pattern, comes in where it is not static."""
 
     @property
     def shown(self) -> str:

@@ -111,7 +111,10 @@ def test_no_memory_is_dumped(python: Python, place: Path) -> None:
 
 
 _HOGS = {
-    "shared anonymous memory": ("import mmap\nm = mmap.mmap(-1, 96 << 20)\nm.write(bytes(96 << 20))", "memory"),
+    "shared anonymous memory": (
+        "import mmap\nm = mmap.mmap(-1, 96 << 20)\nfor _ in range(96): m.write(bytes(1 << 20))",
+        "memory",
+    ),
     "a memory file": ("import os\nf = os.memfd_create('m')\nfor _ in range(96): os.write(f, bytes(1 << 20))", "memory"),
     "many files": ("for n in range(24): open(f'f{n}', 'wb').write(bytes(1 << 20))", "files"),
     "files without a name": (
