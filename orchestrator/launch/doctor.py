@@ -137,7 +137,7 @@ def _bounds(settings: Settings) -> Iterator[MachineFinding]:
         yield MachineFinding(what="memory, processes", verdict="note", found=found, mend=why_not)
     most, longest = settings.command_disk_mb, settings.command_file_mb
     found = f"{most} MiB for the new files of an order, by a watch that ends its command; {longest} MiB for one file"
-    mend = "what a command writes in half a second comes on top; Forgepool sets no quota and mounts no limited tmpfs"
+    mend = "what a command writes between two looks comes on top; Forgepool sets no quota and mounts no limited tmpfs"
     yield MachineFinding(what="disk of commands", verdict="note", found=found, mend=mend)
 
 

@@ -2,11 +2,10 @@
 The files a reviewer has read, by the tools' own account. Pure: a transcript and a diff in, files out.
 
 A page shown in the very turn that gave the verdict does not count: the reviewer has to have seen it before. Nor does a
-search. A file is read when all its changed lines were shown; in a very long change half of them are enough, and the
+search. A file is read when all its changed lines were shown; in a very long change a number of them is enough, and the
 report says how many they were.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from forgepool.workers.shell.purpose.file_access import normal_path
 _NUMBERED = re.compile(r" *(\d+)\t")
 _LOOKING = ("read_file", "grep", "glob")
 _NAMED = 10
-_ALL_LINES = 1_000
-"""Changed lines of a file up to which all must have been shown; of more, half."""
+_MOST_LINES = 1_000
+"""Changed lines of a file up to which all must have been shown; of more, so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ class _Seen:
 
     @property
     def is_enough(self) -> bool:
-        return self.looked and self.count >= (self.of if self.of <= _ALL_LINES else math.ceil(self.of / 2))
+        return self.looked and self.count >= min(self.of, _MOST_LINES)
 
     @property
     def named(self) -> str:

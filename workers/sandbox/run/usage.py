@@ -18,7 +18,9 @@ from forgepool.workers.schema.confinement import Confinement
 
 _LOOK_S = 0.5
 _STEPS = 16
-"""A walk over the files begins when the disk has lost this part of the limit since the last one."""
+"""The files are counted when the disk has lost this part of the limit since the last time."""
+_COUNT_S, _PAUSES = 2.0, 50
+"""Seconds after which they are counted in any case, and the least pause in lengths of the last count."""
 _BLOCK, _SLACK_S = 512, 0.05
 _LEAST_BYTES = 4096
 """The bytes that a file or folder counts for at least."""
@@ -32,11 +34,23 @@ class _OrderFiles:
 
     began: float
     room: int
-    """Bytes free when they were last counted."""
+    """Bytes free when the files were last counted."""
+    count_at: float
+    """Monotonic time from which the files are counted whatever the disk says: others may free as much as is written."""
+    used: int = 0
+    """Bytes of the files when they were last counted."""
 
 
 _orders: dict[tuple[Path, ...], _OrderFiles] = {}
 """By the folders that an order's commands may write."""
+
+
+def _files_of(folders: tuple[Path, ...]) -> _OrderFiles:
+    if folders not in _orders:
+        if len(_orders) >= _MOST_ORDERS:
+            del _orders[next(iter(_orders))]
+        _orders[folders] = _OrderFiles(time.time() - _SLACK_S, _room(folders), time.monotonic() + _COUNT_S)
+    return _orders[folders]
 
 
 class UsageWatch:
@@ -46,10 +60,7 @@ class UsageWatch:
         self._memory = None if any(map(_counts_memory, confined.groups)) else confined.bounds.memory_bytes
         self._shared_before = 0 if self._memory is None else _shared_bytes()
         self._look_at = 0.0
-        if self._folders and self._folders not in _orders:
-            if len(_orders) >= _MOST_ORDERS:
-                del _orders[next(iter(_orders))]
-            _orders[self._folders] = _OrderFiles(time.time() - _SLACK_S, _room(self._folders))
+        self._files = _files_of(self._folders)
 
     def find_exceeded(self) -> str | None:
         """Return a sentence about the limit that is exceeded, if any. Looks at most twice a second."""
@@ -77,13 +88,16 @@ class UsageWatch:
     def _disk_exceeded(self) -> str | None:
         if not self._folders:
             return None
-        most, room = self._bounds.disk_bytes, _room(self._folders)
-        order = _orders.setdefault(self._folders, _OrderFiles(time.time(), room))
-        order.room = max(order.room, room)
-        if order.room - room < most // _STEPS:
+        began, files, most, room = time.monotonic(), self._files, self._bounds.disk_bytes, _room(self._folders)
+        files.room = max(files.room, room)
+        if files.room - room < most // _STEPS and began < files.count_at:
             return None
-        order.room = room
-        if _written(self._folders, order.began) + sum(_unnamed(self._pids, self._folders, on_disk=True)) <= most:
+        before, files.room = files.used, room
+        files.used = _written(self._folders, files.began) + sum(_unnamed(self._pids, self._folders, on_disk=True))
+        ended = time.monotonic()
+        files.count_at = ended + max(_COUNT_S, _PAUSES * (ended - began))
+        # A command that clears up what an earlier one has left goes on.
+        if files.used <= max(most, before):
             return None
         return f"ended: the order's new files take more than {most // 1024**2} MiB (FORGEPOOL_COMMAND_DISK_MB)"
 

@@ -72,7 +72,8 @@ def _processes() -> int:
 
 @EACH
 def test_a_fork_bomb_is_stopped_at_its_number(python: Python, bound: bool) -> None:
-    """No process of it is left."""
+    """No process of it is left, but what starts the commands of this process."""
+    assert python("").succeeded
     before = tree.children(os.getpid())
     others = 0 if os.geteuid() == 0 else _processes()
     ended = python(_FORKS, **({"processes": others + 50} if bound else {}))
@@ -133,7 +134,7 @@ def test_what_adds_up_is_stopped_at_its_sum(python: Python, sh: Sh, way: str) ->
     ended = python(f"{program}\nimport time; time.sleep(10); print('survived')", **_SUMS)
     assert (ended.how, ended.status) == ("exit", 128 + signal.SIGKILL), ended
     assert f"[forgepool] ended: {'it takes more memory' if what == 'memory' else 'the order'}" in ended.tail
-    assert sh("rm -f f*; sleep 0.6").succeeded
+    assert sh("sleep 0.6; rm -f f*").succeeded
 
 
 _MODEST = """
