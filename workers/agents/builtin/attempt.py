@@ -146,7 +146,6 @@ class Attempt:
         self._family = model.family
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
         offered = self.toolbox.tools(phase, words.skill, model.family, compact=compact)
-        tools = tuple(tool.name for tool in offered)
         system = words.system()
         like = ModelRequest(system=system, tools=tuple(tool.offer for tool in offered), turns=(), phase=phase.kind)
         fixed = count_fixed_characters(like)
@@ -161,7 +160,7 @@ class Attempt:
                 order_id=self.assignment.order.order_id,
                 model=model.name,
                 system=system,
-                tools=tools,
+                tools=tuple(tool.name for tool in offered),
                 phase=phase.kind,
                 name=phase.name if phase.name != phase.kind else "",
                 files=self._hold_files(phase),
@@ -248,6 +247,7 @@ class Attempt:
             rule=Rulings(
                 policy=self.toolbox.policy.during(phase.kind),
                 root=self.workplace.root,
+                tmp=self.workplace.tmp if self.workplace.confined.level == "bubblewrap" else None,
                 unattended=self.assignment.order.unattended,
                 replies=self.assignment.order.replies,
                 transcript=self.transcript,
