@@ -11,7 +11,7 @@ from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.kept_work import find_returned, find_work
-from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order
+from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order, list_closed_accounts
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
@@ -159,6 +159,7 @@ def order(
         limits=limits,
         shared=find_growing(course, task),
         priced_usd=course.limits(task.id).cost_usd if limits.cost_usd is None else None,
+        closed_accounts=list_closed_accounts(course, state, task.uses.get(task.attempt)),
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
@@ -271,6 +272,7 @@ def review_request(
         findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        closed_accounts=list_closed_accounts(course, state, use),
         batch=write_batch_call(state, task.review, resent=resent),
     )
 
@@ -294,6 +296,7 @@ def wave_review_request(
         checked=describe_checks(state.wave.green) if state.wave.green is not None else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        closed_accounts=list_closed_accounts(course, state, use),
         batch=write_batch_call(state, own.review, resent=resent),
     )
 

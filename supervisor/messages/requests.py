@@ -270,6 +270,8 @@ class ReviewRequest(TrainRequest):
     cost_usd: float | None = None
     """The most that it may cost in all; None is no limit."""
     tokens: int | None = None
+    closed_accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
+    """Accounts that it may not ask, as for an order."""
     batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
     """Its call in a vendor's batch lane; None for a live review."""
 

@@ -355,6 +355,7 @@ class Attempt:
             log_tail=state.own.reds[-1].output if ended in ("verify_failed", "out_of_scope") and state.own.reds else "",
             claimed_summary=state.summary,
             spent=self.meter.so_far,
+            waited_s=self.meter.waited_s,
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
@@ -369,8 +370,7 @@ class Attempt:
         goes_on = ended in ("asked", "waiting") or answer.trouble is not None
         if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
             self.keeper.keep(changed=False)
-        wait_s = _STOPPED_S if self.stop() else _PARTING_S
-        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else wait_s)
+        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _STOPPED_S if self.stop() else _PARTING_S)
         return replace(answer, resumable=kept and goes_on)
 
     def _lead_said(self, state: Facts, ended: AgentEnding) -> LeadSaid:
