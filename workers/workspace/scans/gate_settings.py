@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import SuiteCase
 from forgepool.workers.workspace.scans.languages.syntax import parse, text_of, walk
-from forgepool.workers.workspace.scans.subject import LEAVE, Subject, finding, is_granted
+from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
 from forgepool.workers.workspace.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
@@ -130,7 +130,7 @@ def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
     texts = contents(subject.git, ids)
     for file in files:
         for name in dict.fromkeys((file.old_path or file.path, file.path)):
-            if _WHOLE.fullmatch(name.rpartition("/")[2]) or name.endswith(".cargo/config.toml"):
+            if _WHOLE.fullmatch(name.rpartition("/")[2]) or name.endswith((".cargo/config.toml", ".cargo/config")):
                 yield _found(file, "this file says how tests or linters are run")
                 break
         else:
@@ -261,4 +261,4 @@ def _text(texts: dict[str, bytes], content: str) -> str | None:
 def _found(file: FileDiff, why: str, line: int = 0, text: str = "", weight: Weight = "blocks") -> ScanFinding:
     if set(file.path.split("/")[:-1]) & _EXAMPLES:
         weight = "note"
-    return finding(_RULE, weight, f"{why}{LEAVE}", file.path, line, text)
+    return finding(_RULE, weight, why, file.path, line, text)

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import beside_tests
-from forgepool.workers.workspace.scans.subject import LEAVE, Subject, finding, is_covered, is_granted
+from forgepool.workers.workspace.scans.subject import Subject, finding, is_covered, is_granted
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -189,7 +189,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
             reason = _reason(subject, path, run)
             if reason is not None and path not in subject.made and not is_granted(subject, path):
                 weight, why = reason
-                yield finding("protected-path", weight, f"{why}{LEAVE}", path)
+                yield finding("protected-path", weight, why, path)
 
 
 def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, str] | None:

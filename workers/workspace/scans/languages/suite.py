@@ -25,6 +25,10 @@ def name_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+MUST_FAIL = ("#[should_panic]", "@Test(expected)")
+"""Texts of marks on tests that pass when their code fails, whatever else the attribute says."""
+
+
 class CodeToken(NamedTuple):
     """One token. Brackets, commas and semicolons are left out, as formatters add and remove them."""
 
@@ -63,6 +67,8 @@ class Assertion(TokenizedPart):
     """Its failure is caught and ignored."""
     shared: bool = False
     """It stands in a function that the test calls."""
+    by: str = ""
+    """The function that it stands in, if the test itself calls it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,8 @@ class CallSite(NamedTuple):
     guards: int = 0
     swallowed: bool = False
     awaited: bool = False
+    literals: tuple[str, ...] = ()
+    """The literals in its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

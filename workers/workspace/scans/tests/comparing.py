@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from forgepool.workers.workspace.scans.languages.conditions import OPPOSITE
-from forgepool.workers.workspace.scans.languages.suite import Assertion, SuiteCase, Value
+from forgepool.workers.workspace.scans.languages.suite import Assertion, CallSite, SuiteCase, Value
 from forgepool.workers.workspace.scans.tests.pairing import (
     LocatedCase,
     Matched,
@@ -24,6 +24,7 @@ from forgepool.workers.workspace.scans.tests.pairing import (
     likeness,
     match,
 )
+from forgepool.workers.workspace.scans.tests.strictness import is_denied, is_looser, is_stricter, stands_for
 
 _SAME_THING = 0.5
 
@@ -48,6 +49,7 @@ class Spares:
         self._claims: dict[str, list[_Gain]] = {}
         self._tables: dict[str, list[_Gain]] = {}
         self._strongest: dict[str, int] = {}
+        self._calls: dict[str, list[tuple[CallSite, tuple[Assertion, ...]]]] = {}
         for gain in gains:
             if gain.assertion is not None:
                 self._by_shape.setdefault(_shape(gain.assertion), []).append(gain)
@@ -71,7 +73,9 @@ class Spares:
         for file in files:
             gains += _of_support(file)
             gains += _value_gains(file)
-        return cls([each for each in gains if each.assertion is None or _counts(each.assertion)])
+        found = cls([each for each in gains if each.assertion is None or _counts(each.assertion)])
+        found._calls = {file.path: list(_new_calls(file)) for file in files}
+        return found
 
     def take(self, lost: Assertion, file: Versions) -> bool:
         """Find the lost assertion elsewhere. A gain that makes up for it is used up."""
@@ -79,6 +83,16 @@ class Spares:
             if (gain := way(lost, file)) is not None:
                 gain.used = True
                 gain.literals = gain.literals - Counter(lost.literals)
+                return True
+        return self._passed(lost, file)
+
+    def _passed(self, lost: Assertion, file: Versions) -> bool:
+        """Find a new call that passes the literals of the lost assertion to one at least as strict. It serves once."""
+        calls = self._calls.get(file.path, [])
+        for at, (call, asserted) in enumerate(calls if lost.literals else ()):
+            covers = Counter(lost.literals) <= Counter(call.literals)
+            if covers and any(stands_for(each, lost) for each in asserted):
+                del calls[at]
                 return True
         return False
 
@@ -150,6 +164,17 @@ def _of_support(file: Versions) -> Iterator[_Gain]:
             yield from (_gain(file, each) for each in case.assertions if each.words not in known)
 
 
+def _new_calls(file: Versions) -> Iterator[tuple[CallSite, tuple[Assertion, ...]]]:
+    """Yield the calls of helpers that a file's tests did not make before, with the assertions of the helpers."""
+    known = {(call.name, call.literals) for case in file.old.cases.values() for call in case.calls}
+    for case in file.new.cases.values():
+        shared = [each for each in case.assertions if each.by and _counts(each)]
+        for call in case.calls if shared else ():
+            asserted = tuple(each for each in shared if each.by == call.name)
+            if asserted and (call.name, call.literals) not in known and not call.swallowed and not call.guards:
+                yield call, asserted
+
+
 def _value_gains(file: Versions) -> Iterator[_Gain]:
     """Yield new tables with names of their own that tests run with."""
     run_with = {name for case in file.new.cases.values() for row in case.rows for name in row.names}
@@ -162,7 +187,6 @@ def _value_gains(file: Versions) -> Iterator[_Gain]:
 
 
 Kind = Literal["removed", "row_removed", "loosened", "guarded", "swallowed", "edited", "silent"]
-_TOLERABLE = 0.05
 _EXPECTED = re.compile(r"(expect|want|golden|correct|should)", re.IGNORECASE)
 
 
@@ -264,27 +288,15 @@ def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -
         return None
     if after.swallowed and not before.swallowed:
         return "swallowed"
-    if OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
+    stricter = is_stricter(before, after)
+    if not stricter and OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
         return "edited"
-    if _is_looser(before, after):
+    if not stricter and is_looser(before, after):
         return "loosened"
     if after.guards > before.guards:
         return "guarded"
-    return "edited" if _is_edited(before, after, pair, renames) else None
-
-
-def _is_looser(before: Assertion, after: Assertion) -> bool:
-    if _says_true(before, "is", after) or _says_true(before, "==", after):
-        return True
-    if after.tolerance > max(_TOLERABLE, 10 * before.tolerance):
-        return True
-    return after.strength < before.strength and not _says_true(after, "is", before)
-
-
-def _says_true(exact: Assertion, operator: str, loose: Assertion) -> bool:
-    """Tell whether `exact` is `f(x) is True`, which demands more than the bare `f(x)` in `loose`."""
-    rest = [word.text for word in exact.words[len(loose.words) :]]
-    return exact.words[: len(loose.words)] == loose.words and rest == [operator, "True"]
+    is_edited = not stricter and (is_denied(before, after) or _is_edited(before, after, pair, renames))
+    return "edited" if is_edited else None
 
 
 def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> bool:
