@@ -89,12 +89,10 @@ class Spares:
     def _passed(self, lost: Assertion, file: Versions) -> bool:
         """Find a new call that passes the literals of the lost assertion to one at least as strict. It serves once."""
         calls = self._calls.get(file.path, [])
-        for at, (call, asserted) in enumerate(calls if lost.literals else ()):
-            covers = Counter(lost.literals) <= Counter(call.literals)
-            if covers and any(stands_for(each, lost) for each in asserted):
-                del calls[at]
-                return True
-        return False
+        literals = Counter(lost.literals)
+        fits = (literals <= Counter(call.literals) and any(stands_for(each, lost) for each in at) for call, at in calls)
+        found = next((number for number, fit in enumerate(fits) if fit), None) if literals else None
+        return found is not None and calls.pop(found) is not None
 
     def _same(self, lost: Assertion, file: Versions) -> _Gain | None:
         for gain in self._by_shape.get(_shape(lost), ()):
