@@ -56,7 +56,7 @@ def _of_gate() -> list[Story]:
     gone = [f"{number}.txt" for number in range(4)]
     kept = {f"{number}.txt": f"{number}\n" for number in range(10)}
     changes.append(story(name="shrinkage", before=kept, gone=gone))
-    changes.append(story(name="mode-change", before={}, after={"a.sh": "ls\n"}, modes={"a.sh": "120000"}))
+    changes.append(story(name="mode-change", before={}, after={"a": "/etc/hosts"}, modes={"a": "120000"}))
     changes.append(story(name="supply-chain", after={"requirements.txt": "reqeusts\n"}))
     return changes
 
