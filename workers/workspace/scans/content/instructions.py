@@ -202,7 +202,7 @@ def incoming_messages(subject: Subject) -> Iterator[tuple[str, str]]:
 def _in_messages(subject: Subject) -> Iterator[ScanFinding]:
     """Report orders in the messages that would enter the target. A note to a reviewer is none by itself."""
     for commit, message in incoming_messages(subject):
-        lines = (DiffLine(number, text) for number, text in enumerate(message.split("\n"), start=1))
+        lines = (DiffLine(number=number, text=text) for number, text in enumerate(message.split("\n"), start=1))
         for line, order in _in_lines(tuple(lines)):
             if order.said != _MERE_NOTE:
                 said = f"the message of {commit} speaks to its reader: {order.said[3:]}; take that out of the message"
