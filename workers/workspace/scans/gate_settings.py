@@ -63,7 +63,7 @@ def find_changed(before: Sections, after: Sections) -> Iterator[tuple[str, objec
 def _flat(data: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     for key, value in data.items():
         here = (*path, str(key))
-        if isinstance(value, dict) and len(here) < 6:
+        if isinstance(value, dict) and value and len(here) < 6:
             yield from _flat(value, here)
         else:
             yield ".".join(here), value

@@ -166,7 +166,7 @@ _WORDS = {
 }
 _HINTS = (
     "anweis instru vorgab consigne diretriz indicac istruzion indicazion aanwijz richtlijn polecen wytyczn "
-    "talimat yonerge komut gutacht prufe pruef relect revis reviseur evaluat evalua examinat valutat beoordel "
+    "talimat yonerge komut gutacht pruf pruef relect revis reviseur evaluat evalua examinat valutat beoordel "
     "controleur recenz sprawdz inceley denetci hakem asist assist modelo modell bitte veuillez svp favor "
     "piacere alsjeblieft alstu graag prosze lutfen durchsicht verificat controle inceleme s'il merci ревь "
     "рецен провер инструк указан директ модел прошу пожалуиста ассист рев'ю перев інструк вказ асист будь 审 "
@@ -174,6 +174,7 @@ _HINTS = (
     "주세요 المراجع المدقق التعليمات تعليمات مراجعة فضلك يرجى الرجاء समीक्षक समीक्षा निर्देश आदेश कृपया सहायक "
 )
 _NEAR, _BEHIND = 60, 90
+_ENDS = re.compile(r"[.;!?\u3002]")
 _CALLED = r"\s{0,3}(?:[:,;!\u2014\u2013\u3001]|-\s)"
 """A sign behind the name of someone who is spoken to. Wide signs are folded before."""
 
@@ -209,7 +210,7 @@ def find_foreign_order(text: str) -> ForeignOrder | None:
 
 def _kind(language: _Language, text: str) -> ForeignOrder | None:
     for word in language.instructions.finditer(text):
-        near = text[max(0, word.start() - _NEAR) : word.end() + _NEAR]
+        near = _clause(text, word)
         if language.ignore.search(near) and language.earlier.search(near):
             return "forget"
     for word in language.called.finditer(text):
@@ -219,10 +220,16 @@ def _kind(language: _Language, text: str) -> ForeignOrder | None:
     if language.needless.search(text):
         return "needless"
     for word in language.change.finditer(text):
-        near = text[max(0, word.start() - _NEAR) : word.end() + _NEAR]
+        near = _clause(text, word)
         if language.please.search(near) and language.approve.search(near):
             return "asks"
     return None
+
+
+def _clause(text: str, word: re.Match[str]) -> str:
+    """Return what stands near a word in the same sentence."""
+    before, after = text[max(0, word.start() - _NEAR) : word.start()], text[word.end() : word.end() + _NEAR]
+    return _ENDS.split(before)[-1] + word[0] + _ENDS.split(after)[0]
 
 
 @cache

@@ -167,7 +167,10 @@ def _found(subject: Subject) -> Iterator[Secret]:
 _JOINT = r"[\"'`]\s*(?:\+|\.\.|<>|[.&~\\%s])?\s*(?:\b[bruf]{1,2})?[\"'`]"
 """Signs between two strings that become one."""
 _SIDE_BY_SIDE, _LISTED = re.compile(_JOINT % ""), re.compile(_JOINT % ",")
-_JOINS = re.compile(r"\bjoin\(|\bconcat\b")
+_JOINS = re.compile(r"\bjoin\(|\bconcat\b|\bformat\(|%\s*\(")
+_FILLED = re.compile(r"\{\d?\}[\"']\.format\(\s*[\"']|\{\s*[\"']([\w/+-]*)[\"']\s*\}")
+_NAMED_PART = re.compile(r"\b([A-Za-z_]\w*)\s*(?::[^=\n]{1,30})?:?=\s*[\"'`]([^\"'`\n]{2,200})[\"'`]")
+_SUM = re.compile(r"\b[A-Za-z_]\w*(?:\s*\+\s*[A-Za-z_]\w*){1,9}|(?:\$?\{[A-Za-z_]\w*\}){2,9}")
 _FORMS = re.compile(
     r"A3T[A-Z0-9]|A[BCKS]IA[A-Z0-9]|ACCA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|hooks\.slack|[rs]k_live_|sk-(?:ant|proj)"
     r"|SG\.|pypi-|npm_|hf_|AIza|ya29\.|dop_v1_|shp(?:at|ss|ca)_|AGE-SECRET-KEY|PRIVATE KEY"
@@ -183,14 +186,27 @@ _BYTES = re.compile(
 def _assembled(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine, str, str]]:
     """Yield the keys in a known form that no line holds as a whole: the line where each begins, the form, the key."""
     raw = "\n".join(line.text for line in lines)
-    joined = (_LISTED if _JOINS.search(raw) else _SIDE_BY_SIDE).sub("", raw)
-    for what, value in _in_form(joined):
+    joined = _FILLED.sub(r"\1", raw)
+    joined = (_LISTED if _JOINS.search(raw) else _SIDE_BY_SIDE).sub("", joined)
+    backwards = raw[::-1] if "[::-1]" in raw or "reverse" in raw else ""
+    for what, value in (*_in_form(joined), *_in_form("\n".join(_sums(raw)))):
         if value not in raw:
             yield _line_of(lines, value[:4]), what, value
+    for what, value in _in_form(backwards):
+        yield _line_of(lines, value[::-1]), what, value[::-1]
     encoded = (*((found[0], _decode(found[0])) for found in _ENCODED.finditer(joined)),)
     for text, decoded in (*encoded, *((found[0], _from_numbers(found[0])) for found in _BYTES.finditer(joined))):
         for what, _ in _in_form(decoded):
             yield _line_of(lines, text[:8]), what, text
+
+
+def _sums(raw: str) -> Iterator[str]:
+    """Yield the texts that names of texts are put together to."""
+    parts = dict(_NAMED_PART.findall(raw))
+    for found in _SUM.finditer(raw) if len(parts) > 1 else ():
+        names = re.findall(r"\w+", found[0])
+        if parts.keys() >= {*names}:
+            yield "".join(parts[name] for name in names)
 
 
 def _in_form(text: str) -> Iterator[tuple[str, str]]:

@@ -77,7 +77,8 @@ def _below(node: "Node", children: "list[Node]", guards: int, swallowed: bool) -
     found: list[Reached] = []
     for child in children:
         found.append(Reached(child, guards, swallowed))
-        if node.type in _BLOCKS and child.type in _IFS and _returns(child):
+        inner = child.named_children[0] if child.type == "expression_statement" and child.named_children else child
+        if node.type in _BLOCKS and inner.type in _IFS and _returns(inner):
             guards += 1
     return found[::-1]
 

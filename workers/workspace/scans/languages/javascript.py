@@ -55,7 +55,6 @@ _SUITES = frozenset(["describe", "context", "suite", "xdescribe", "fdescribe", "
 _NO_TESTS = name_set("step use extend beforeEach afterEach beforeAll afterAll configure setTimeout")
 _LONGEST = 200
 _MOST_MARKS = 50
-_NAMING = name_set("lexical_declaration variable_declaration expression_statement import_statement")
 _CONDITIONAL = frozenset(["if_statement", "ternary_expression", "binary_expression"])
 _TITLES = frozenset(["string", "template_string", "binary_expression"])
 _ONLY = frozenset(["only", "fit", "fdescribe"])
@@ -63,10 +62,8 @@ _NOT_RUN = frozenset(
     ["skip", "todo", "fixme", "fail", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"]
 )
 _SKIPS = re.compile(r"(this|t|ctx|context|testInfo)\.(skip|todo|fixme)|(it|test)\.(skip|fixme|fail)|skip|pending")
-_ALIASES = re.compile(
-    r"\b(?:it|test|describe|specify|suite|context)\s*=\s*[\w$.()]{1,60}\.(?:skip|todo|fixme)\s*[;\n]"
-    r"|\bx(?:it|test|describe)\s+as\s+(?:it|test|describe)\b"
-)
+_RENAMED = re.compile(r"\bx(?:it|test|describe)\s+as\s+(?:it|test|describe)\b")
+_NAMED = re.compile(r"(\w+\.)*(it|test|describe|specify|suite|context)\.(skip|todo|fixme)")
 _SOMETIMES = frozenset(["skipIf", "runIf"])
 _FUNCTIONS = frozenset(["arrow_function", "function_expression", "function"])
 _EXACT = name_set(
@@ -170,8 +167,15 @@ def _file_marks(root: "Node") -> Iterator[Mark]:
     for node in walk(root, into=lambda each: each.type != "function_declaration" and not _is_test(each)):
         if (mark := _READER.mark(node)) is not None and not _is_test(node):
             yield replace(mark, kind="elsewhere") if _is_guarded(node) else mark
-        if node.type in _NAMING and _ALIASES.search(f"{first_line(node)}\n"):
+        if node.type == "import_statement" and _RENAMED.search(text_of(node)):
             yield mark_of(node, "skip")
+        above = node.parent
+        if node.type != "member_expression" or above is None or above.type in ("call_expression", "member_expression"):
+            continue
+        if node.end_byte - node.start_byte < _LONGEST and _NAMED.fullmatch(text_of(node)):
+            # `describe.skip` by another name, or chosen by a condition.
+            condition = text_of(above.child_by_field_name("condition"))
+            yield mark_of(above, mark_kind(condition, conditional=bool(condition)))
 
 
 def _is_guarded(node: "Node") -> bool:
@@ -273,15 +277,26 @@ def _own_marks(call: "Node") -> Iterator[Mark]:
     options = " ".join(text_of(each) for each in arguments_of(call) if each.type == "object")
     if names & _ONLY or re.search(r"\bonly\s*:\s*true", options):
         yield mark_of(call, "only")
-    if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options):
+    if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options) or _runs_no_row(call):
         yield mark_of(call, "skip")
+    elif (option := re.search(r"\b(?:skip|todo|ignore)\s*:\s*(?!false\b|undefined\b)[^,}]+", options)) is not None:
+        yield mark_of(call, mark_kind(option[0], conditional=True))
     if names & _SOMETIMES:
         yield mark_of(call, mark_kind(first_line(call), conditional=True))
+
+
+def _runs_no_row(call: "Node") -> bool:
+    inner = call.child_by_field_name("function")
+    given = arguments_of(inner) if inner is not None and inner.type == "call_expression" else []
+    return len(given) == 1 and given[0].type == "array" and not children_of(given[0])
 
 
 def _table(call: "Node") -> "Iterator[Node]":
     inner = call.child_by_field_name("function")
     if inner is not None and inner.type == "call_expression":
+        table = inner.child_by_field_name("arguments")
+        if table is not None and table.type == "template_string":
+            yield table
         for given in arguments_of(inner):
             yield from _elements(given)
 

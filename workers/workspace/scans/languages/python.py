@@ -226,6 +226,14 @@ def _is_collected_class(node: "Node", body: "Node") -> bool:
     return named and "__init__" not in names and "__new__" not in names
 
 
+def _table_of(comprehension: "Node") -> "Iterator[Node]":
+    """Yield the name of the table that a comprehension takes all rows of."""
+    clauses = [node for node in comprehension.named_children if node.type in ("for_in_clause", "if_clause")]
+    table = clauses[0].child_by_field_name("right") if len(clauses) == 1 else None
+    if table is not None and table.type == "identifier":
+        yield table
+
+
 def _rows(decorators: "list[Node]") -> "Iterator[Node]":
     for node in decorators:
         if not re.search(r"parametri[sz]e|parameterized|ddt|data$|params", decorator_name(node)):
@@ -237,6 +245,8 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
                 yield from children_of(argument)
             elif argument.type == "identifier":
                 yield argument
+            elif argument.type == "list_comprehension":
+                yield from _table_of(argument)
             elif argument.type == "call" and (called := argument.child_by_field_name("function")) is not None:
                 yield called
 

@@ -33,7 +33,9 @@ Declared = Dependency | Oddness
 
 INDEX = "packages come from another index; take them from the usual one"
 RUNS = "this runs code when the package is installed or built; do it in a step that people start"
-_REQUIREMENTS = re.compile(r"(.*[-_.])?(requirements|constraints)([-_.].*)?\.(txt|in)")
+_REQUIREMENTS = re.compile(
+    r"(?:.*/)?(?:(?:[^/]*[-_.])?(?:requirements|constraints)(?:[-_.][^/]*)?|requirements/[^/]+)\.(?:txt|in)"
+)
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*(@\s*\S+|)")
 _FAR = re.compile(r"(?:git|hg|svn|bzr)\+|git@|(?:https?|git|ssh)://")
 _SHORT = re.compile(r"(?:github|gitlab|bitbucket|gist):.*|[\w.-]+/[\w.-]+(?:#.*)?")
@@ -72,16 +74,17 @@ _AWAY = ("git", "url", "hg", "svn", "registry", "index", "source")
 
 def declared_in(path: str, text: str) -> frozenset[Declared]:
     """Return what a manifest declares; nothing for files of other kinds, and for manifests that cannot be read."""
-    return frozenset(_declared(path.rpartition("/")[2], text))
+    return frozenset(_declared(path, text))
 
 
 def is_manifest(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name in _READERS or _REQUIREMENTS.fullmatch(name) is not None
+    return name in _READERS or _REQUIREMENTS.fullmatch(path) is not None
 
 
-def _declared(name: str, text: str) -> Iterator[Declared]:
-    if _REQUIREMENTS.fullmatch(name):
+def _declared(path: str, text: str) -> Iterator[Declared]:
+    name = path.rpartition("/")[2]
+    if _REQUIREMENTS.fullmatch(path):
         for line in text.splitlines():
             yield from _of_line(line)
     elif name in _READERS:

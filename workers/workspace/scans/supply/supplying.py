@@ -23,6 +23,7 @@ from forgepool.workers.workspace.scans.supply.manifests import (
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
 RULE = "supply-chain"
+FAR = "this package comes from an address and not from the registry; take a release from the registry"
 _LINES = (
     (r"build\.rs", r"\bCommand::new\b|\bTcpStream\b|\b(?:reqwest|ureq|curl)::|\blibc::(?:system|execv\w*)\b", RUNS),
     (
@@ -40,6 +41,7 @@ _LINES = (
         r"|\bnpm\b.*--registry[\s=]+[\"']?https?://(?!registry\.npmjs\.org\b)",
         INDEX,
     ),
+    (r"Dockerfile.*|.*\.(?:sh|bash|ya?ml)|Makefile|justfile", r"\b(?:pip3?|npm|yarn)\s.*\bgit\+", FAR),
 )
 _COMMENT = re.compile(r"\s*(?:#|//|<!--)")
 
@@ -75,7 +77,7 @@ def _why(each: Declared, known: set[str]) -> str | None:
     if not isinstance(each, Dependency):
         return each.why
     if each.source:
-        return "this package comes from an address and not from the registry; take a release from the registry"
+        return FAR
     if each.name in known or not each.name:
         return None
     if not each.name.isascii():

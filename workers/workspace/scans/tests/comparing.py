@@ -24,7 +24,15 @@ from forgepool.workers.workspace.scans.tests.pairing import (
     likeness,
     match,
 )
-from forgepool.workers.workspace.scans.tests.strictness import is_denied, is_looser, is_stricter, stands_for
+from forgepool.workers.workspace.scans.tests.strictness import (
+    constants,
+    is_denied,
+    is_looser,
+    is_stricter,
+    is_turned,
+    new_names,
+    stands_for,
+)
 
 _SAME_THING = 0.5
 
@@ -136,7 +144,15 @@ def _shape(assertion: Assertion) -> Hashable:
 
 def _gain(file: Versions, new: Assertion, without: Assertion | None = None, *, is_table: bool = False) -> _Gain:
     literals = Counter(new.literals) - Counter(without.literals if without else ())
+    if is_table:
+        literals += Counter(part for text in literals for part in _values_in(text))
     return _Gain(file=file, assertion=new, literals=literals, names=frozenset(new.names), is_table=is_table)
+
+
+def _values_in(text: str) -> Iterator[str]:
+    """Yield the values of a row that is one text, such as `3, 'a'`."""
+    parts = [part.strip() for part in text.strip("'").split(",")] if "," in text else []
+    return (each for part in parts for each in (part, f"'{part}'"))
 
 
 def _counts(assertion: Assertion) -> bool:
@@ -304,11 +320,11 @@ def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames
     gained = Counter(after.literals) - Counter(before.literals)
     if lost and (gained or lost - _literals_named(after, pair)):
         return True
-    if not lost and not gained and before.literals != after.literals and not _is_turned(before, after):
+    if not lost and not gained and before.literals != after.literals and not is_turned(before, after):
         return True
     return any(
-        not _is_renamed(old, new, old in _constants(before), after, pair, renames)
-        for old, new in _new_names(before, after)
+        not _is_renamed(old, new, old in constants(before), after, pair, renames)
+        for old, new in new_names(before, after)
     )
 
 
@@ -319,34 +335,8 @@ def _literals_named(after: Assertion, pair: Pair) -> Counter[str]:
     names = set(after.names)
     case, suite = pair.after.case, pair.after.file.new
     values = (text for value in (*case.values, *suite.values) if value.name in names for text in value.literals)
-    return Counter(values) + Counter(text for row in case.rows for text in row.literals)
-
-
-def _is_turned(before: Assertion, after: Assertion) -> bool:
-    """Tell whether both sides only changed places: `1 == f(2)` for `f(2) == 1`."""
-    old = [word.text for word in before.words if word.text not in ("==", "===", "is")]
-    new = [word.text for word in after.words if word.text not in ("==", "===", "is")]
-    return any(old[at:] + old[:at] == new for at in range(len(old)))
-
-
-def _new_names(before: Assertion, after: Assertion) -> Iterator[tuple[str, str]]:
-    """Yield the names that replaced others. If the form changed too, only names of constants count."""
-    if alpha(before.words) == alpha(after.words):
-        yield from (pair for pair in zip(before.names, after.names, strict=True) if pair[0] != pair[1])
-        return
-    lost = [name for name in _constants(before) if name not in after.names]
-    gained = [name for name in _constants(after) if name not in before.names]
-    yield from zip(lost, gained, strict=False)
-
-
-def _constants(assertion: Assertion) -> list[str]:
-    """Return names that look like constants or classes, and are not called."""
-    following = [*(word.text for word in assertion.words[1:]), ""]
-    return [
-        word.text
-        for word, after in zip(assertion.words, following, strict=False)
-        if word.kind == "name" and word.text[:1].isupper() and after != "()"
-    ]
+    cells = (text for row in case.rows for literal in row.literals for text in (literal, *_values_in(literal)))
+    return Counter(values) + Counter(cells)
 
 
 def _is_renamed(old: str, new: str, constant: bool, after: Assertion, pair: Pair, renames: Renames) -> bool:

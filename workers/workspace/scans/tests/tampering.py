@@ -53,6 +53,7 @@ _SIGNS = frozenset(["()", ".", "/", "="])
 _LOOP_SIGNS = frozenset(["[", "]", "*", "for", "in"])
 _IN_LOOPS = frozenset(["pytest", "param", "id"])
 _HOW = frozenset(["'utf-8'", "'utf8'", "'r'", "'rt'", "'rb'"])
+_IDS = frozenset(["id", "name"])
 _OTHERWISE = {"True": "true", "False": "false", "None": "null"}
 """Values as they are spelled in other languages than Python."""
 _SUFFIXES = (".json", ".yaml", ".yml", ".toml", ".csv")
@@ -134,6 +135,8 @@ def _rows(data: object) -> Iterator[Row]:
         value = waiting.pop()
         if isinstance(value, list):
             yield from (Counter(_literals(row)) for row in value)
+            named = (row for row in value if isinstance(row, dict) and not _IDS.isdisjoint(row))
+            yield from (Counter(_literals({key: row[key] for key in row.keys() - _IDS})) for row in named)
         elif isinstance(value, dict):
             # A table by the ids of its rows.
             tables = ((key, row) for key, row in value.items() if isinstance(row, list | dict))
