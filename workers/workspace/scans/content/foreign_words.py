@@ -1,8 +1,8 @@
 """
-Orders to a reviewer in other languages than English, told by words that stand close to each other.
+Orders to a reviewer in other languages than English. They are told by words that stand close to each other.
 
-Each language has its words for a reviewer, for letting something in, for disregarding, for what came earlier, for
-instructions, for "please", for a change, and for a review that is not needed. They are stems without accents.
+Each language has eight kinds of words: a reviewer, letting something in, disregarding, earlier, instructions, please,
+a change, and a review that is not needed. They are written without accents.
 """
 
 import re

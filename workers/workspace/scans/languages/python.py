@@ -30,8 +30,8 @@ from forgepool.workers.workspace.scans.languages.python_marks import (
     decorator_marks,
     decorator_name,
     find_skip,
-    imported_names,
     module_marks,
+    read_imports,
 )
 from forgepool.workers.workspace.scans.languages.suite import (
     Assertion,
@@ -81,7 +81,7 @@ class Python:
     """The reader of Python."""
 
     imported: Mapping[str, str] = field(default_factory=dict)
-    """What a file calls the test libraries and their functions, with their own names."""
+    """The file's own names for the test libraries and their functions, each with the real name."""
 
     def swallows(self, node: "Node") -> bool:
         if node.type == "try_statement":
@@ -129,7 +129,7 @@ def read(root: "Node") -> Suite:
     """Return what pytest or unittest collects of a module, and the rest of its functions."""
     skips: dict[str, Skipping] = {**dict.fromkeys(SKIPS, None), **dict(aliases(root))}
     gone = _shadowed(root)
-    reader = Python(dict(imported_names(text_of(root))))
+    reader = Python(dict(read_imports(text_of(root))))
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for draft, is_test in _definitions(root, _Around(skips=skips)):

@@ -47,7 +47,7 @@ def find_skip(node: "Node", imported: Mapping[str, str]) -> Mark | None:
     return mark_of(node, "sometimes" if name == "importorskip" else "skip")
 
 
-def imported_names(text: str) -> Iterator[tuple[str, str]]:
+def read_imports(text: str) -> Iterator[tuple[str, str]]:
     """Yield what a file calls the test libraries and their functions, each with its own name."""
     for found in _IMPORTED.finditer(text):
         if found[2]:

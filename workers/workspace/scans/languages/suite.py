@@ -92,8 +92,9 @@ class Value(TokenizedPart):
 
     @property
     def is_spelled_out(self) -> bool:
-        """Tell whether the value is a literal collection or text, without calls."""
-        return all(word.text not in ("()", ".") for word in self.words)
+        """Tell whether the value is a literal collection or text, without calls other than of `pytest.param`."""
+        texts = " ".join(word.text for word in self.words).replace("pytest . param ()", "").split(" ")
+        return "()" not in texts and "." not in texts
 
 
 class CallSite(NamedTuple):

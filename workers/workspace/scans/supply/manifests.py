@@ -72,7 +72,7 @@ _SCRIPTS = re.compile(r"scripts\.(?:pre|post)?(?:install|prepare)|scripts\.prepu
 _AWAY = ("git", "url", "hg", "svn", "registry", "index", "source")
 
 
-def declared_in(path: str, text: str) -> frozenset[Declared]:
+def read_manifest(path: str, text: str) -> frozenset[Declared]:
     """Return what a manifest declares; nothing for files of other kinds, and for manifests that cannot be read."""
     return frozenset(_declared(path, text))
 

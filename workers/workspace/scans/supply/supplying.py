@@ -17,8 +17,8 @@ from forgepool.workers.workspace.scans.supply.manifests import (
     RUNS,
     Declared,
     Dependency,
-    declared_in,
     is_manifest,
+    read_manifest,
 )
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
@@ -63,11 +63,11 @@ def _in_manifests(subject: Subject) -> Iterator[ScanFinding]:
     files = [file for file in subject.read if is_manifest(file.path) or is_manifest(file.old_path or file.path)]
     texts = contents(subject.git, {blob for file in files for blob in (file.id, file.old_id) if blob.strip("0")})
     known = frozenset[Declared]().union(
-        *(declared_in(file.old_path or file.path, _text(texts, file.old_id)) for file in files)
+        *(read_manifest(file.old_path or file.path, _text(texts, file.old_id)) for file in files)
     )
     names = {each.name for each in known if isinstance(each, Dependency)}
     for file in files:
-        for each in sorted(declared_in(file.path, _text(texts, file.id)) - known, key=str):
+        for each in sorted(read_manifest(file.path, _text(texts, file.id)) - known, key=str):
             if (why := _why(each, names)) is not None:
                 shown = each.source or each.name if isinstance(each, Dependency) else each.text
                 yield finding(RULE, _weight(file), why, file.path, _line(file, each), shown)

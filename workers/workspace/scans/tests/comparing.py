@@ -232,7 +232,7 @@ def compare(
     for pair, claim, table in zip(pairs, claims, tables, strict=True):
         found += _of_pair(pair, claim, table, spares, renames, data.get(pair.after.file.path, ()))
     for file in files:
-        found += _of_values(_file_values(file), _used(file))
+        found += _of_values(_file_values(file), _used(file), data.get(file.path, ()))
     gone = (each for each in pairing.gone if not _is_elsewhere(each, spares))
     return tuple({_key(each): each for each in found}.values()), tuple(gone)
 
@@ -277,7 +277,7 @@ def _of_pair(
     for before, after in (*claim.met, *tables):
         if (kind := _became(before, after, pair, renames)) is not None:
             yield Weakening(kind=kind, at=at, before=before, after=after)
-    yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair))
+    yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair), data)
 
 
 def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
@@ -366,14 +366,17 @@ def _file_values(file: Versions) -> list[tuple[LocatedCase, tuple[Value, ...], t
 
 
 def _of_values(
-    found: Iterable[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]], used: frozenset[str]
+    found: Iterable[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]],
+    used: frozenset[str],
+    data: Sequence[Counter[str]],
 ) -> Iterator[Weakening]:
+    in_data = sum(data, Counter[str]())
     for at, before, after in found:
         for value in before:
             now = [new_value for new_value in after if new_value.name == value.name]
             if value.name not in used or not now or any(new_value.words == value.words for new_value in now):
                 continue
-            lost = Counter(value.literals) - Counter(text for new_value in now for text in new_value.literals)
+            lost = Counter(value.literals) - Counter(text for new_value in now for text in new_value.literals) - in_data
             spelled_out = value.is_constant and all(new_value.is_constant for new_value in now)
             if spelled_out or (lost and (value.is_spelled_out or _EXPECTED.match(value.name))):
                 yield Weakening(kind="edited", at=at, before=value, after=now[0])
