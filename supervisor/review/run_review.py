@@ -347,7 +347,7 @@ def _fails(talk: ReviewConversation) -> bool:
 
 def _summary(heard: Heard, *, dropped: bool) -> str:
     """Return the reviewers' summary, after the harness's own words."""
-    told = list(heard.told)
+    told = [*heard.told, *dict.fromkeys(share for talk in heard.decisive for share in talk.shares)]
     if len(heard.standing) > 1:
         rounds = "1 round" if heard.rounds == 1 else f"{heard.rounds} rounds"
         told.append(f"{len(heard.standing)} reviewers, {rounds}")

@@ -57,6 +57,7 @@ def _of_gate() -> list[Story]:
     kept = {f"{number}.txt": f"{number}\n" for number in range(10)}
     changes.append(story(name="shrinkage", before=kept, gone=gone))
     changes.append(story(name="mode-change", before={}, after={"a": "/etc/hosts"}, modes={"a": "120000"}))
+    changes.append(story(name="binary", after={"a.so": "\x7fELF\x02\x01\x01" + "\0" * 60}))
     changes.append(story(name="supply-chain", after={"requirements.txt": "reqeusts\n"}))
     return changes
 
