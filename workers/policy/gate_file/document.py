@@ -56,6 +56,7 @@ OF_CONTENT: dict[str, str] = {
     "secret": "An added line seems to hold a key, a token or a password. The finding does not show it.",
     "conflict-marker": "An added line is a marker that a merge with conflicts leaves behind.",
     "reviewer-instructions": "Added text orders a reviewer to ignore its instructions, to approve, to be silent.",
+    "supply-chain": "A new dependency has a look-alike name or another origin, or code runs to install it.",
     "placeholder": "Added code stands in for work still to be done: TODO comments, 'not implemented', stub bodies.",
     "type-bypass": "An added line silences a type checker or a linter: `# type: ignore`, `as any`, `@ts-ignore`, ...",
 }

@@ -1,7 +1,9 @@
 """The change that scans are given, what they find in it, and the words for that."""
 
+import shlex
 from typing import Literal
 
+from forgepool.workers.policy.gate_file.document import OF_THE_GATE
 from forgepool.workers.schema.orders import Message
 
 Weight = Literal["blocks", "attention", "note"]
@@ -54,6 +56,25 @@ class ScanFinding(Message):
 
     def is_of(self, entry: str) -> bool:
         return self.entry in ("", entry)
+
+
+_WITHOUT_PATH = frozenset(["claimed-unchanged", "claimed-commit", "claimed-work", "empty-change"])
+"""Rules of the gate that are about no path, so that no grant covers them."""
+
+
+def is_grantable(one: ScanFinding) -> bool:
+    """Tell whether a grant of its path lets the finding through. Otherwise its rule must be waived."""
+    about_path = one.rule in OF_THE_GATE and one.rule not in _WITHOUT_PATH and one.path not in ("", ".")
+    return about_path and one.path.isprintable() and not any(sign in one.path for sign in "*?[]{}\\")
+
+
+def way_out(one: ScanFinding) -> str:
+    """Return how a person lets in what was found, for the end of its sentence."""
+    if is_grantable(one):
+        return f"; if it is meant, a person grants it: --grant {shlex.quote(one.path)}, or `grants` of the task"
+    if one.rule == "secret":
+        return "; if it is none, a person waives the rule: --waive secret, or `waive` of the task"
+    return f"; if it is meant, a person waives the rule: --waive {one.rule}, or `waive` of the task"
 
 
 def finding_words(one: ScanFinding) -> str:

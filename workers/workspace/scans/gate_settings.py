@@ -16,7 +16,7 @@ from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import SuiteCase
 from forgepool.workers.workspace.scans.languages.syntax import parse, text_of, walk
 from forgepool.workers.workspace.scans.protection import EDITOR_SETTINGS
-from forgepool.workers.workspace.scans.subject import LEAVE, Subject, finding, is_granted
+from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
 from forgepool.workers.workspace.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
 
@@ -64,7 +64,7 @@ def find_changed(before: Sections, after: Sections) -> Iterator[tuple[str, objec
 def _flat(data: Mapping[str, object], path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
     for key, value in data.items():
         here = (*path, str(key))
-        if isinstance(value, dict) and len(here) < 6:
+        if isinstance(value, dict) and value and len(here) < 6:
             yield from _flat(value, here)
         else:
             yield ".".join(here), value
@@ -136,7 +136,7 @@ def scan_gate_settings(subject: Subject) -> Iterator[ScanFinding]:
     texts = contents(subject.git, ids)
     for file in files:
         for name in dict.fromkeys((file.old_path or file.path, file.path)):
-            if _WHOLE.fullmatch(name.rpartition("/")[2]) or name.endswith(".cargo/config.toml"):
+            if _WHOLE.fullmatch(name.rpartition("/")[2]) or name.endswith((".cargo/config.toml", ".cargo/config")):
                 yield _found(file, "this file says how tests or linters are run")
                 break
         else:
@@ -270,4 +270,4 @@ def _text(texts: dict[str, bytes], content: str) -> str | None:
 def _found(file: FileDiff, why: str, line: int = 0, text: str = "", weight: Weight = "blocks") -> ScanFinding:
     if set(file.path.split("/")[:-1]) & _EXAMPLES:
         weight = "note"
-    return finding(_RULE, weight, f"{why}{LEAVE}", file.path, line, text)
+    return finding(_RULE, weight, why, file.path, line, text)

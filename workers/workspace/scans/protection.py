@@ -15,7 +15,7 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.gate_file.kept_paths import INSTRUCTS, find_path_rule
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import beside_tests
-from forgepool.workers.workspace.scans.subject import LEAVE, LEAVE_OR_REVIEW, Subject, finding, is_covered, is_granted
+from forgepool.workers.workspace.scans.subject import Subject, finding, is_covered, is_granted
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -191,8 +191,7 @@ def scan_protection(subject: Subject) -> Iterator[ScanFinding]:
             reason = _reason(subject, path, run)
             if reason is not None and path not in subject.made and not is_granted(subject, path):
                 weight, why = reason
-                leave = LEAVE if weight == "blocks" else LEAVE_OR_REVIEW
-                yield finding("protected-path", weight, f"{why}{leave}", path)
+                yield finding("protected-path", weight, why, path)
 
 
 def _reason(subject: Subject, path: str, run: frozenset[str]) -> tuple[Weight, str] | None:

@@ -7,7 +7,7 @@ Each family of rules is a module of its own. `RULES` in the gate file's document
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from forgepool.workers.policy.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
+from forgepool.workers.policy.gate_file.document import CheckDefinition, ScanRules
 from forgepool.workers.workspace.scans import gate_settings, protection, shape
 from forgepool.workers.workspace.scans.content import (
     binaries,
@@ -18,10 +18,11 @@ from forgepool.workers.workspace.scans.content import (
     secrets,
     unicode,
 )
-from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, Weight
+from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, Weight, is_grantable, way_out
 from forgepool.workers.workspace.scans.source.grammar import sources
 from forgepool.workers.workspace.scans.source.layout import may_be_layout, without_layout
 from forgepool.workers.workspace.scans.subject import Subject, find_moved_lines, finding, printable
+from forgepool.workers.workspace.scans.supply.supplying import scan_supply
 from forgepool.workers.workspace.scans.tests import tampering
 from forgepool.worktrees.commits.changes import tree_paths
 from forgepool.worktrees.commits.diff import FileDiff, contents, tree_diff, unread_paths
@@ -42,7 +43,7 @@ def leave_for(findings: Iterable[ScanFinding]) -> tuple[tuple[str, ...], tuple[s
     """Return what would let these findings through: the paths to grant, and the rules to waive."""
     paths, rules = dict[str, None](), dict[str, None]()
     for each in findings:
-        if each.rule in OF_THE_GATE and each.path:
+        if is_grantable(each):
             paths[each.path] = None
         else:
             rules[each.rule] = None
@@ -94,23 +95,29 @@ def scan(subject: Subject) -> tuple[ScanFinding, ...]:
     """
     Return the findings of all rules that are not waived, worst first, then by place.
 
-    Each rule has a maximum number of findings. In a person's change that is only reported, all but `LIMITS` become
-    notes.
+    Each rule has a maximum number of findings. A finding that holds the change up says how a person lets it in. In a
+    person's change that is only reported, all but `LIMITS` become notes.
     """
     if subject.people == "off":
         limits = (*shape.scan_empty(subject), *shape.scan_sizes(subject))
-        return tuple(each for each in limits if each.rule not in subject.waive)
+        return tuple(_with_way_out(each) for each in limits if each.rule not in subject.waive)
     hidden = secrets.find_secrets(subject)
     values = [each.value for each in hidden]
     counted = {_without_secrets(each, values) for each in _found(subject, hidden) if each.rule not in subject.waive}
     bounded = _bounded(sorted(counted, key=_place))
-    return tuple(bounded) if subject.people == "enforce" else tuple(map(_as_note, bounded))
+    return tuple(map(_with_way_out if subject.people == "enforce" else _as_note, bounded))
+
+
+def _with_way_out(finding_: ScanFinding) -> ScanFinding:
+    if finding_.weight == "note":
+        return finding_
+    return finding_.model_copy(update={"said": finding_.said + way_out(finding_)})
 
 
 def _as_note(finding_: ScanFinding) -> ScanFinding:
     """Turn a finding into a note without its advice. A secret keeps the advice: it must be revoked all the same."""
     if finding_.rule in LIMITS:
-        return finding_
+        return _with_way_out(finding_)
     message = finding_.said if finding_.rule == "secret" else finding_.said.partition("; ")[0]
     return finding_.model_copy(update={"weight": "note", "said": message})
 
@@ -137,6 +144,7 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from protection.scan_protection(subject)
     yield from binaries.scan_binaries(subject)
     yield from gate_settings.scan_gate_settings(subject)
+    yield from scan_supply(subject)
     yield from tampering.scan_tests(subject)
     yield from evasion.scan_harness(subject)
 

@@ -89,12 +89,6 @@ def lighter(weight: Weight) -> Weight:
     return _LESS[weight]
 
 
-LEAVE = "; it lands only if a person grants it"
-"""Ending of the message about a change that a grant would let in."""
-LEAVE_OR_REVIEW = f"{LEAVE}, or a review passes it"
-"""The same about one that only asks for attention."""
-
-
 def is_covered(globs: Iterable[str], path: str) -> bool:
     return any(parse(glob).matches(path) for glob in globs)
 

@@ -15,7 +15,7 @@ from itertools import islice
 
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import beside_tests, name_set
-from forgepool.workers.workspace.scans.subject import LEAVE, LEAVE_OR_REVIEW, Subject, finding, is_granted
+from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
 from forgepool.worktrees.commits.diff import MOST_BYTES, FileDiff, contents
 
 RULE = "binary"
@@ -54,8 +54,7 @@ def scan_binaries(subject: Subject) -> Iterator[ScanFinding]:
     for file in files:
         if (found := _judge(file, texts.get(file.id))) is not None and not is_granted(subject, file.path):
             weight, what = found
-            leave = LEAVE if weight == "blocks" else LEAVE_OR_REVIEW
-            yield finding(RULE, weight, f"this is {what}, which no diff shows{leave}", file.path)
+            yield finding(RULE, weight, f"this is {what}, which no diff shows", file.path)
 
 
 def _may_be_binary(file: FileDiff) -> bool:

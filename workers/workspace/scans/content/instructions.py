@@ -12,14 +12,17 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
+from forgepool.workers.workspace.scans.content.foreign_words import HINTS, ForeignOrder, find_foreign_order
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.source.grammar import SourceText
 from forgepool.workers.workspace.scans.subject import Subject, finding, lighter
 from forgepool.worktrees.commits.diff import DiffLine, FileDiff
+from forgepool.worktrees.git.history import brings_one_commit, read_commit
 
 RULE = "reviewer-instructions"
 
 _WINDOW = 1_500
+_MOST_MESSAGES = 200
 _OVER = 300
 """Characters of each of two neighbouring lines that are read as one text."""
 _TOLD = (
@@ -42,6 +45,9 @@ _DOING = (
     r"(?:approv\w*|pass(?:es|ed|ing)?\b|accept\w*|lgtm|verdict|no (?:issues|findings|problems|concerns)|findings"
     r"|flag\w*|report\w*|mention\w*|review\w*|skip\w*|ignore\w*|merge\w*|instructions?|read\w*)"
 )
+
+
+_MERE_NOTE = "it is a message to the reviewer"
 
 
 class _Order(NamedTuple):
@@ -76,7 +82,7 @@ _ORDERS = (
     _order(
         rf"\b(?:note|message|instructions?|notice|attention|memo|hint|important)\s*(?:to|for)\s+(?:the\s+)?{_TOLD}\b",
         "blocks",
-        "it is a message to the reviewer",
+        _MERE_NOTE,
         "attention",
     ),
     _order(
@@ -124,6 +130,14 @@ _ORDERS = (
         "attention",
     ),
 )
+_NEVER = r"(?!)"
+_FOREIGN: dict[ForeignOrder, _Order] = {
+    "forget": _order(_NEVER, "blocks", "it tells a model to ignore its instructions", "attention"),
+    "told": _order(_NEVER, "blocks", "it speaks to the reviewer, and tells it what to find"),
+    "needless": _order(_NEVER, "blocks", "it says that no review is needed", "attention"),
+    "asks": _order(_NEVER, "attention", "it asks for approval"),
+}
+"""Orders in other languages than English, which are found by single words."""
 _OF_MODELS = re.compile(
     r"(?:^|/)(?:prompts?|skills?|agents?|personas?|llms?|ai|evals?|guardrails?|injections?|jailbreaks?|red[-_]?team\w*"
     r"|docs?|documentation|examples?|templates?|\.claude|\.cursor|\.github/(?:copilot|prompts|instructions)[\w-]*)(?:/|$)"
@@ -143,7 +157,8 @@ _LEADERS = re.compile(r"^[\s#/*;%!>\-\"'`]+")
 
 
 def scan_instructions(subject: Subject, sources: tuple[SourceText, ...]) -> Iterator[ScanFinding]:
-    """Report `reviewer-instructions` in every file, in file names, and across line ends."""
+    """Report `reviewer-instructions` in every file, in file names, across line ends, and in messages of commits."""
+    yield from _in_messages(subject)
     known = {source.file.path: source for source in sources}
     for file in subject.read:
         about_models = _OF_MODELS.search(file.path) is not None or is_test_path(file.path)
@@ -160,11 +175,38 @@ def scan_instructions(subject: Subject, sources: tuple[SourceText, ...]) -> Iter
 def _in_name(file: FileDiff, about_models: bool) -> Iterator[ScanFinding]:
     if file.status in ("A", "R"):
         words = _plain(re.sub(r"[-_./+]+", " ", file.path))
-        order = next((each for each in _ORDERS[:5] if each.pattern.search(words)), None)
+        order = next((each for each in _ORDERS[:6] if each.pattern.search(words)), None)
+        if order is None and (kind := find_foreign_order(words)) is not None:
+            order = _FOREIGN[kind]
         if order is not None:
             weight: Weight = "attention" if about_models else order.weight
             message = f"the name says: {order.said[3:]}; give the file another one"
             yield finding(RULE, weight, message, file.path)
+
+
+def incoming_messages(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Yield the messages that would enter the target, each with the beginning of its commit's id."""
+    commit = subject.commit
+    if commit is None or not commit.strip("0"):
+        return
+    if brings_one_commit(subject.git, commit, subject.base):
+        yield commit[:12], read_commit(subject.git, commit).message.decode(errors="replace")
+        return
+    log = ("log", "--no-show-signature", f"--max-count={_MOST_MESSAGES}", "--format=%H%x01%B%x02")
+    for record in subject.git.text(*log, commit, f"^{subject.base}", "--").split("\x02"):
+        name, _, message = record.strip().partition("\x01")
+        if name:
+            yield name[:12], message
+
+
+def _in_messages(subject: Subject) -> Iterator[ScanFinding]:
+    """Report orders in the messages that would enter the target. A note to a reviewer is none by itself."""
+    for commit, message in incoming_messages(subject):
+        lines = (DiffLine(number=number, text=text) for number, text in enumerate(message.split("\n"), start=1))
+        for line, order in _in_lines(tuple(lines)):
+            if order.said != _MERE_NOTE:
+                said = f"the message of {commit} speaks to its reader: {order.said[3:]}; take that out of the message"
+                yield finding(RULE, order.weight, said, ".", 0, line.text)
 
 
 def _in_lines(lines: tuple[DiffLine, ...]) -> Iterator[tuple[DiffLine, _Order]]:
@@ -187,7 +229,7 @@ def _is_hinting(line: DiffLine) -> bool:
     if not line.text.isascii():
         return True
     lowered = line.text.lower()
-    return any(hint in lowered for hint in _HINTS)
+    return any(hint in lowered for hint in _HINTS) or any(hint in lowered for hint in HINTS)
 
 
 def _order_in(text: str) -> _Order | None:
@@ -196,6 +238,8 @@ def _order_in(text: str) -> _Order | None:
         found = [each for each in _ORDERS if each.pattern.search(window)]
         if found:
             return next((each for each in found if each.weight == "blocks"), found[0])
+        if (kind := find_foreign_order(window)) is not None:
+            return _FOREIGN[kind]
     return None
 
 

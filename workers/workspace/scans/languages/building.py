@@ -77,7 +77,8 @@ def _below(node: "Node", children: "list[Node]", guards: int, swallowed: bool) -
     found: list[Reached] = []
     for child in children:
         found.append(Reached(child, guards, swallowed))
-        if node.type in _BLOCKS and child.type in _IFS and _returns(child):
+        inner = child.named_children[0] if child.type == "expression_statement" and child.named_children else child
+        if node.type in _BLOCKS and inner.type in _IFS and _returns(inner):
             guards += 1
     return found[::-1]
 
@@ -123,12 +124,14 @@ def _branches(node: "Node") -> "list[Node]":
     return [child for child in node.named_children if child != gone]
 
 
+_LONGEST_CALL = 1_000
+"""Bytes of arguments that are read. Calls within calls repeat them."""
 _CALLS = frozenset(["call", "call_expression", "method_invocation", "macro_invocation", "object_creation_expression"])
 _LATER = frozenset(["lambda", "function_definition", "generator_expression"])
 _AROUND = _LATER | {"boolean_operator", "await"}
 _FAILING = re.compile(r"\b(?:raises|suppress|assertRaises\w*|xfail)\b")
 _LAST = ("attribute", "property", "field", "name")
-_PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|WINDOWS|MAC)\b")
+_PLATFORM = re.compile(r"\b(win32|cygwin|darwin|Windows|Darwin|nt|java|PyPy|pypy|windows|macos|miri|WINDOWS|MAC)\b")
 _HERE = re.compile(r"\b(linux|posix|Linux|CPython|cpython|CI|environ|getenv|env)\b")
 
 
@@ -259,11 +262,19 @@ def _calls(seen: list[Reached], draft: Draft) -> Iterator[CallSite]:
             guards = reached.guards + sum(each.type == "boolean_operator" for each in around)
             swallowed = reached.swallowed or any(each.type == "with_statement" for each in around)
             if name not in parameter_names or owner:
-                yield CallSite(name, owner, guards, swallowed, any(each.type == "await" for each in around[-1:]))
+                awaited = any(each.type == "await" for each in around[-1:])
+                yield CallSite(name, owner, guards, swallowed, awaited, _literals(node))
         elif node.type in _CALLS and node.type != "call":
-            yield CallSite(callee(node))
+            yield CallSite(callee(node), literals=_literals(node))
         if node.type in _AROUND or (node.type == "with_statement" and _FAILING.search(_managers(node))):
             around.append(node)
+
+
+def _literals(call: "Node") -> tuple[str, ...]:
+    given = call.child_by_field_name("arguments")
+    if given is None or given.end_byte - given.start_byte > _LONGEST_CALL:
+        return ()
+    return tuple(word.text for word in words(given) if word.kind == "literal")
 
 
 def _managers(node: "Node") -> str:

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
 _TEST = re.compile(r"(Test|Benchmark|Fuzz|Example)($|[^a-z])")
 _FAILS = re.compile(r"[tbf]\.(Error|Errorf|Fatal|Fatalf|Fail|FailNow)")
-_SKIPS = re.compile(r"([tbf]|\w+\.T\(\))\.(Skip|Skipf|SkipNow)")
+_SKIPS = re.compile(r"(\w*[tbfT]|\w+\.T\(\))\.(Skip|Skipf|SkipNow)")
+_SKIPPER = re.compile(r"(\w+\.)?[sS]kip(If|Unless|When|On|In|Short|Test|CI)\w*")
+"""A helper that skips, given the test."""
 _LIBRARY = re.compile(r"(assert|require|is|s|suite|qt|c|check|td|\w+\.(Require|Assert)\(\))\.([A-Z]\w*)")
 _SIDES: dict[str, str] = {
     **dict.fromkeys(name_set("Equal Equalf EqualValues Exactly Same JSONEq YAMLEq ElementsMatch Equals"), "=="),
@@ -81,9 +83,13 @@ class Go:
         return _called(node, call[3]) if call else None
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type == "call_expression" and _SKIPS.fullmatch(text_of(node.child_by_field_name("function"))):
+        if node.type != "call_expression":
+            return None
+        function = text_of(node.child_by_field_name("function"))
+        if _SKIPS.fullmatch(function):
             return mark_of(node, "skip")
-        return None
+        given = [text_of(argument) for argument in children_of(node.child_by_field_name("arguments"))]
+        return mark_of(node, "sometimes") if _SKIPPER.fullmatch(function) and "t" in given[:1] else None
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type not in ("short_var_declaration", "var_spec", "const_spec"):
@@ -145,11 +151,14 @@ def _is_failing(node: "Node") -> bool:
 
 
 def _constraints(root: "Node") -> Iterator[Mark]:
+    is_below = False
     for node in root.named_children:
-        if node.type == "package_clause":
-            return
-        if text_of(node).startswith(("//go:build", "// +build")):
-            yield mark_of(node, mark_kind(text_of(node), conditional=True))
+        text = text_of(node)
+        is_below = is_below or node.type == "package_clause"
+        if not is_below and text.startswith(("//go:build", "// +build")):
+            yield mark_of(node, mark_kind(text, conditional=True))
+        elif text.startswith("func TestMain(") and ".Run()" not in text:
+            yield mark_of(node, "skip")
 
 
 def _called(node: "Node", name: str) -> Assertion:

@@ -21,6 +21,7 @@ from forgepool.workers.workspace.scans.languages.conditions import (
     relation_of,
 )
 from forgepool.workers.workspace.scans.languages.suite import (
+    MUST_FAIL,
     Assertion,
     Mark,
     Relation,
@@ -29,7 +30,7 @@ from forgepool.workers.workspace.scans.languages.suite import (
     SuiteCase,
     name_set,
 )
-from forgepool.workers.workspace.scans.languages.syntax import arguments_of, text_of, walk, words
+from forgepool.workers.workspace.scans.languages.syntax import arguments_of, line_of, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _TESTS = frozenset(["Test", "ParameterizedTest", "RepeatedTest", "TestFactory", "TestTemplate", "Property"])
 _TYPES = frozenset(["class_declaration", "interface_declaration", "record_declaration", "enum_declaration"])
 _SKIPS = re.compile(r"@(\w+\.)*(Ignore|Disabled\w*|Enabled\w*)\b|@(\w+\.)*Test\b.*enabled\s*=\s*false", re.DOTALL)
+_ABORTS = re.compile(r"\bnew\s+(\w+\.)*(TestAbortedException|SkipException|AssumptionViolatedException)\b")
+_EXPECTED = re.compile(r"\bexpected(?:Exceptions)?\s*=\s*\{?\s*(?:\w+\.)*(\w+)")
 _ASSUMES = frozenset(["assumeTrue", "assumeFalse", "assumeThat", "assumingThat", "abort"])
 _SIDES = {
     **dict.fromkeys(name_set("assertEquals assertSame assertArrayEquals assertIterableEquals assertLinesMatch"), "=="),
@@ -87,6 +90,8 @@ class Java:
         return None
 
     def mark(self, node: "Node") -> Mark | None:
+        if node.type == "throw_statement" and _ABORTS.search(text_of(node)):
+            return mark_of(node, "skip")
         if node.type != "method_invocation" or text_of(node.child_by_field_name("name")) not in _ASSUMES:
             return None
         given = arguments_of(node)
@@ -153,12 +158,15 @@ def _marks(annotations: "list[Node]") -> Iterator[Mark]:
         if _SKIPS.match(text):
             conditional = re.search(r"(Disabled|Enabled)(On|If|For)", text) is not None
             yield mark_of(node, mark_kind(text, conditional=conditional))
+        if (expected := _EXPECTED.search(text)) is not None:
+            broad = expected[1] in ("Throwable", "Exception", "RuntimeException", "Error", "AssertionError")
+            yield Mark(line=line_of(node), text=MUST_FAIL[1], kind="sometimes" if broad else "elsewhere")
 
 
 def _attributes(annotations: "list[Node]") -> Iterator[Assertion]:
     """Yield the assertion in `@Test(expected = IllegalStateException.class)`: something is thrown."""
     for node in annotations:
-        if re.search(r"\bexpected(Exceptions)?\s*=", text_of(node)):
+        if _EXPECTED.search(text_of(node)):
             yield assertion_of(node, JudgedCondition(relation="throws", strength=2), node)
 
 

@@ -14,6 +14,7 @@ from forgepool.workers.workspace.scans.languages.building import (
     Draft,
     assertion_of,
     build,
+    is_false,
     mark_kind,
     mark_of,
     values_in,
@@ -40,6 +41,7 @@ from forgepool.workers.workspace.scans.languages.syntax import (
     arguments_of,
     children_of,
     first_line,
+    line_of,
     text_of,
     walk,
     words,
@@ -52,8 +54,16 @@ _TESTS = frozenset(["it", "test", "specify", "xit", "fit", "xtest", "xspecify", 
 _SUITES = frozenset(["describe", "context", "suite", "xdescribe", "fdescribe", "xcontext"])
 _NO_TESTS = name_set("step use extend beforeEach afterEach beforeAll afterAll configure setTimeout")
 _LONGEST = 200
+_MOST_MARKS = 50
+_CONDITIONAL = frozenset(["if_statement", "ternary_expression", "binary_expression"])
+_TITLES = frozenset(["string", "template_string", "binary_expression"])
 _ONLY = frozenset(["only", "fit", "fdescribe"])
-_NOT_RUN = frozenset(["skip", "todo", "fixme", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"])
+_NOT_RUN = frozenset(
+    ["skip", "todo", "fixme", "fail", "fails", "failing", "xit", "xtest", "xdescribe", "xcontext", "xspecify"]
+)
+_SKIPS = re.compile(r"(this|t|ctx|context|testInfo)\.(skip|todo|fixme)|(it|test)\.(skip|fixme|fail)|skip|pending")
+_RENAMED = re.compile(r"\bx(?:it|test|describe)\s+as\s+(?:it|test|describe)\b")
+_NAMED = re.compile(r"(\w+\.)*(it|test|describe|specify|suite|context)\.(skip|todo|fixme)")
 _SOMETIMES = frozenset(["skipIf", "runIf"])
 _FUNCTIONS = frozenset(["arrow_function", "function_expression", "function"])
 _EXACT = name_set(
@@ -100,9 +110,14 @@ class JavaScript:
         return replace(assertion, words=words, tolerance=_tolerance(chain, given))
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type == "call_expression" and re.fullmatch(r"(this|t|ctx|context)\.skip", _callee(node)):
+        if node.type != "call_expression" or not _SKIPS.fullmatch(_callee(node)) or _function(node) is not None:
+            return None
+        first = next(iter(arguments_of(node)), None)
+        if first is None or first.type in ("string", "template_string", "true"):
             return mark_of(node, "skip")
-        return None
+        # Playwright's `test.skip(condition, reason)`. Other libraries skip a number of values.
+        is_one = first.type != "number" and "." in _callee(node)
+        return mark_of(node, mark_kind(text_of(first), conditional=True)) if is_one else None
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type != "variable_declarator":
@@ -128,10 +143,62 @@ def read(root: "Node") -> Suite:
         cases[name] = build(replace(draft, name=name), _READER)
     support = {case.name: case for case in (build(draft, _READER) for draft in _functions(root))}
     values = values_in(root, _READER, lambda node: node.type not in (*_FUNCTIONS, "function_declaration"))
-    return without_empty_helpers(Suite(cases=cases, support=support, values=values))
+    marks, imports = tuple(_file_marks(root)), dict(_imports(root))
+    return without_empty_helpers(Suite(cases=cases, support=support, values=values, marks=marks, imports=imports))
 
 
 _READER = JavaScript()
+
+
+def _imports(root: "Node") -> Iterator[tuple[str, str]]:
+    """Yield what is imported from other files, as `./helpers.check`; the whole of a file as `./cases.json.`."""
+    for node in root.named_children:
+        source = text_of(node.child_by_field_name("source")).strip("'\"")
+        for name in walk(node) if node.type == "import_statement" and source.startswith(".") else ():
+            if name.type == "import_specifier":
+                inner = text_of(name.child_by_field_name("name"))
+                yield text_of(name.child_by_field_name("alias")) or inner, f"{source}.{inner}"
+            elif name.type == "identifier" and name.parent is not None and name.parent.type == "import_clause":
+                yield text_of(name), f"{source}."
+
+
+def _file_marks(root: "Node") -> Iterator[Mark]:
+    """Yield what skips tests from outside of them: in hooks, at the top of a file, and by another name."""
+    for node in walk(root, into=lambda each: each.type != "function_declaration" and not _is_test(each)):
+        if (mark := _READER.mark(node)) is not None and not _is_test(node):
+            yield replace(mark, kind="elsewhere") if _is_guarded(node) else mark
+        if node.type == "import_statement" and _RENAMED.search(text_of(node)):
+            yield mark_of(node, "skip")
+        above = node.parent
+        if node.type != "member_expression" or above is None or above.type in ("call_expression", "member_expression"):
+            continue
+        if node.end_byte - node.start_byte < _LONGEST and _NAMED.fullmatch(text_of(node)):
+            # `describe.skip` by another name, or chosen by a condition.
+            condition = text_of(above.child_by_field_name("condition"))
+            yield mark_of(above, mark_kind(condition, conditional=bool(condition)))
+
+
+def _is_guarded(node: "Node") -> bool:
+    above: Node | None = node
+    while above is not None and above.type not in _FUNCTIONS:
+        if above.type == "if_statement":
+            return True
+        above = above.parent
+    return False
+
+
+def _is_test(node: "Node") -> bool:
+    return node.type == "call_expression" and _kind(node) == "test"
+
+
+def _condition(node: "Node") -> Iterator[Mark]:
+    """Yield the condition under which the tests below a node are registered at all."""
+    test = node.child_by_field_name("condition")
+    if node.type == "binary_expression" and text_of(node.child_by_field_name("operator")) == "&&":
+        test = node.child_by_field_name("left")
+    if test is not None and node.type in _CONDITIONAL and test.end_byte - test.start_byte < _LONGEST:
+        text = f"if {text_of(test)}"
+        yield Mark(line=line_of(node), text=text, kind=mark_kind(text, conditional=not is_false(test)))
 
 
 def _tests(root: "Node") -> Iterator[Draft]:
@@ -145,13 +212,18 @@ def _tests(root: "Node") -> Iterator[Draft]:
             if kind == "test":
                 yield Draft(name=" > ".join(here), node=node, body=_body(node), rows=table, marks=own)
             path, above, rows = here, own, table
+        if len(above) < _MOST_MARKS:
+            above = (*above, *_condition(node))
         waiting.extend((child, path, above, rows) for child in reversed(node.named_children))
 
 
 def _kind(call: "Node") -> str | None:
     """Return `test` or `suite`, or None for any other call."""
     names = _callee(call).split(".")
-    if _title_node(call) is None or (names[0] not in _TESTS and names[0] not in _SUITES and names[0] != "t"):
+    title = _title_node(call)
+    if title is None or (names[0] not in _TESTS and names[0] not in _SUITES and names[0] != "t"):
+        return None
+    if _SKIPS.fullmatch(".".join(names)) and _function(call) is None and title.type not in _TITLES:
         return None
     if names[0] in _SUITES or "describe" in names or "suite" in names[1:]:
         return "suite"
@@ -205,15 +277,26 @@ def _own_marks(call: "Node") -> Iterator[Mark]:
     options = " ".join(text_of(each) for each in arguments_of(call) if each.type == "object")
     if names & _ONLY or re.search(r"\bonly\s*:\s*true", options):
         yield mark_of(call, "only")
-    if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options):
+    if names & _NOT_RUN or re.search(r"\b(skip|todo|ignore)\s*:\s*(true|['\"])", options) or _runs_no_row(call):
         yield mark_of(call, "skip")
+    elif (option := re.search(r"\b(?:skip|todo|ignore)\s*:\s*(?!false\b|undefined\b)[^,}]+", options)) is not None:
+        yield mark_of(call, mark_kind(option[0], conditional=True))
     if names & _SOMETIMES:
         yield mark_of(call, mark_kind(first_line(call), conditional=True))
+
+
+def _runs_no_row(call: "Node") -> bool:
+    inner = call.child_by_field_name("function")
+    given = arguments_of(inner) if inner is not None and inner.type == "call_expression" else []
+    return len(given) == 1 and given[0].type == "array" and not children_of(given[0])
 
 
 def _table(call: "Node") -> "Iterator[Node]":
     inner = call.child_by_field_name("function")
     if inner is not None and inner.type == "call_expression":
+        table = inner.child_by_field_name("arguments")
+        if table is not None and table.type == "template_string":
+            yield table
         for given in arguments_of(inner):
             yield from _elements(given)
 

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from forgepool.workers.workspace.scans.languages.building import (
     Draft,
@@ -11,7 +11,6 @@ from forgepool.workers.workspace.scans.languages.building import (
     build,
     is_false,
     mark_kind,
-    mark_of,
     value_of,
     without_empty_helpers,
 )
@@ -22,6 +21,17 @@ from forgepool.workers.workspace.scans.languages.conditions import (
     negate_condition,
     relation_of,
     tolerance_of,
+)
+from forgepool.workers.workspace.scans.languages.python_marks import (
+    SKIPS,
+    Skipping,
+    aliases,
+    class_marks,
+    decorator_marks,
+    decorator_name,
+    find_skip,
+    module_marks,
+    read_imports,
 )
 from forgepool.workers.workspace.scans.languages.suite import (
     Assertion,
@@ -37,10 +47,6 @@ from forgepool.workers.workspace.scans.languages.syntax import arguments_of, chi
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-Skipping = Literal["skip", "sometimes", "elsewhere"] | None
-_SKIPS = name_set("skip skipif xfail skipIf skipUnless expectedFailure")
-_SKIP_CALLS = name_set("skip xfail skipTest SkipTest importorskip exit Skipped")
-_SKIPPERS = frozenset(["pytest", "self", "unittest", "cls", ""])
 _TWO_SIDES: dict[str, str] = {
     **dict.fromkeys(
         name_set(
@@ -70,8 +76,12 @@ _TAKES_AWAY = re.compile(
 _COMPOUND = name_set("if_statement try_statement with_statement else_clause except_clause block finally_clause")
 
 
+@dataclass(frozen=True, slots=True)
 class Python:
     """The reader of Python."""
+
+    imported: Mapping[str, str] = field(default_factory=dict)
+    """The file's own names for the test libraries and their functions, each with the real name."""
 
     def swallows(self, node: "Node") -> bool:
         if node.type == "try_statement":
@@ -97,14 +107,7 @@ class Python:
         return _called(node) if node.type == "call" else None
 
     def mark(self, node: "Node") -> Mark | None:
-        if node.type == "raise_statement" and "SkipTest" in text_of(node):
-            return mark_of(node, "skip")
-        if node.type != "call":
-            return None
-        owner, _, name = text_of(node.child_by_field_name("function")).rpartition(".")
-        if name not in _SKIP_CALLS or owner not in _SKIPPERS or (not owner and name in ("exit", "skip", "xfail")):
-            return None
-        return mark_of(node, "sometimes" if name == "importorskip" else "skip")
+        return find_skip(node, self.imported)
 
     def value(self, node: "Node") -> "tuple[str, Node] | None":
         if node.type != "assignment":
@@ -124,19 +127,20 @@ class Python:
 
 def read(root: "Node") -> Suite:
     """Return what pytest or unittest collects of a module, and the rest of its functions."""
-    skips: dict[str, Skipping] = {**dict.fromkeys(_SKIPS, None), **dict(_aliases(root))}
+    skips: dict[str, Skipping] = {**dict.fromkeys(SKIPS, None), **dict(aliases(root))}
     gone = _shadowed(root)
+    reader = Python(dict(read_imports(text_of(root))))
     cases: dict[str, SuiteCase] = {}
     support: dict[str, SuiteCase] = {}
     for draft, is_test in _definitions(root, _Around(skips=skips)):
-        case = build(draft, Python())
+        case = build(draft, reader)
         # As in Python, a later definition replaces an earlier one of the same name.
         cases.pop(case.name, None)
         (cases if is_test and case.name.partition("::")[0] not in gone else support)[case.name] = case
     found = Suite(
         cases=cases,
         support=support,
-        marks=tuple(_module_marks(root)),
+        marks=tuple(module_marks(root, reader.imported)),
         values=tuple(_module_values(root)),
         imports=dict(_imports(root)),
     )
@@ -183,7 +187,7 @@ def _definitions(block: "Node", around: _Around) -> Iterator[tuple[Draft, bool]]
         below = _decorated(inner, [node_ for node_ in child.named_children if node_.type == "decorator"], here)
         if inner.type == "class_definition":
             is_collected = here.collected and _is_collected_class(inner, body)
-            below = replace(below, collected=is_collected, marks=(*below.marks, *_class_marks(body)))
+            below = replace(below, collected=is_collected, marks=(*below.marks, *class_marks(body)))
             waiting.extend((node_, below) for node_ in reversed(body.named_children))
         elif inner.type == "function_definition":
             rows = tuple(_rows([node_ for node_ in child.named_children if node_.type == "decorator"]))
@@ -193,11 +197,11 @@ def _definitions(block: "Node", around: _Around) -> Iterator[tuple[Draft, bool]]
 
 
 def _decorated(definition: "Node", decorators: "list[Node]", around: _Around) -> _Around:
-    names = [_decorator_name(node_) for node_ in decorators]
+    names = [decorator_name(node_) for node_ in decorators]
     return replace(
         around,
         path=(*around.path, text_of(definition.child_by_field_name("name"))),
-        marks=(*around.marks, *_decorator_marks(decorators, around.skips)),
+        marks=(*around.marks, *decorator_marks(decorators, around.skips)),
         labels=(*around.labels, *(name.rpartition(".")[2] for name in names if ".mark." in f".{name}")),
     )
 
@@ -222,40 +226,17 @@ def _is_collected_class(node: "Node", body: "Node") -> bool:
     return named and "__init__" not in names and "__new__" not in names
 
 
-def _class_marks(body: "Node") -> Iterator[Mark]:
-    for node in body.named_children:
-        if re.match(r"__test__\s*=\s*(False|0|None)\b|pytestmark\s*=.*\b(skip|xfail)", text_of(node), re.DOTALL):
-            yield mark_of(node, mark_kind(text_of(node)))
-
-
-def _decorator_marks(decorators: "list[Node]", skips: Mapping[str, Skipping]) -> Iterator[Mark]:
-    for node in decorators:
-        name = _decorator_name(node).rpartition(".")[2]
-        if name in skips:
-            text = text_of(node)
-            conditional = name in ("skipif", "skipIf", "skipUnless") or _has_condition(node)
-            yield mark_of(node, skips[name] or mark_kind(text, conditional=conditional))
-
-
-def _has_condition(decorator: "Node") -> bool:
-    """Tell whether the decorator has a positional argument that is no text, as in `xfail(sys.platform == "win32")`."""
-    calls = [node for node in decorator.named_children if node.type == "call"]
-    arguments = calls[0].child_by_field_name("arguments") if calls else None
-    return arguments is not None and any(
-        node.type not in ("string", "keyword_argument", "comment") for node in arguments.named_children
-    )
-
-
-def _decorator_name(node: "Node") -> str:
-    inner = node.named_children[0] if node.named_children else None
-    if inner is not None and inner.type == "call":
-        inner = inner.child_by_field_name("function")
-    return text_of(inner)
+def _table_of(comprehension: "Node") -> "Iterator[Node]":
+    """Yield the name of the table that a comprehension takes all rows of."""
+    clauses = [node for node in comprehension.named_children if node.type in ("for_in_clause", "if_clause")]
+    table = clauses[0].child_by_field_name("right") if len(clauses) == 1 else None
+    if table is not None and table.type == "identifier":
+        yield table
 
 
 def _rows(decorators: "list[Node]") -> "Iterator[Node]":
     for node in decorators:
-        if not re.search(r"parametri[sz]e|parameterized|ddt|data$|params", _decorator_name(node)):
+        if not re.search(r"parametri[sz]e|parameterized|ddt|data$|params", decorator_name(node)):
             continue
         for argument in walk(node):
             if argument.parent is None or argument.parent.type != "argument_list":
@@ -264,27 +245,10 @@ def _rows(decorators: "list[Node]") -> "Iterator[Node]":
                 yield from children_of(argument)
             elif argument.type == "identifier":
                 yield argument
+            elif argument.type == "list_comprehension":
+                yield from _table_of(argument)
             elif argument.type == "call" and (called := argument.child_by_field_name("function")) is not None:
                 yield called
-
-
-def _module_marks(root: "Node") -> Iterator[Mark]:
-    for node in root.named_children:
-        text = text_of(node)
-        if re.match(r"pytestmark\b.*\b(skip|skipif|xfail)\b", text, re.DOTALL):
-            yield mark_of(node, mark_kind(text, conditional="skipif" in text))
-        elif re.match(r"([\w.]+\.)?__test__\s*=\s*(False|0|None)\b|collect_ignore(_glob)?\b", text):
-            yield mark_of(node, "skip")
-        elif node.type in ("expression_statement", "if_statement", "try_statement", "raise_statement"):
-            yield from _skipping(node)
-
-
-def _skipping(statement: "Node") -> Iterator[Mark]:
-    """Yield calls such as `pytest.skip(..., allow_module_level=True)`, with or without a condition."""
-    for node in walk(statement, into=lambda node_: not node_.type.endswith("_definition")):
-        if (mark := Python().mark(node)) is not None:
-            bare = statement.type in ("expression_statement", "raise_statement")
-            yield mark if bare else replace(mark, kind=mark_kind(text_of(statement), conditional=True))
 
 
 def _module_values(root: "Node") -> Iterator[Value]:
@@ -302,18 +266,6 @@ def _shadowed(root: "Node") -> frozenset[str]:
             for found in _TAKES_AWAY.finditer(text_of(node)[:_LONGEST]):
                 names.update(re.findall(r"\b[Tt]est\w*", found[1] or found[2] or found[3]))
     return frozenset(names)
-
-
-def _aliases(root: "Node") -> Iterator[tuple[str, Skipping]]:
-    """Yield other names for marks: `from unittest import skip as later`, `later = pytest.mark.skip`."""
-    for node in root.named_children:
-        text = text_of(node)
-        for found in re.finditer(r"\b(?:skip|skipif|xfail|skipIf|skipUnless|expectedFailure)\s+as\s+(\w+)", text):
-            yield found[1], None
-        found_here = re.match(r"(\w+)\s*=\s*(?:pytest\.mark|unittest)\.(\w+)(\()?", text)
-        if found_here and found_here[2] in _SKIPS:
-            conditional = found_here[2] in ("skipif", "skipIf", "skipUnless")
-            yield found_here[1], mark_kind(text, conditional=conditional) if found_here[3] else None
 
 
 def _is_claim(node: "Node") -> bool:

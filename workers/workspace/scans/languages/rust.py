@@ -18,14 +18,14 @@ from forgepool.workers.workspace.scans.languages.building import (
     values_in,
 )
 from forgepool.workers.workspace.scans.languages.conditions import JudgedCondition, compare, judge, relation_of
-from forgepool.workers.workspace.scans.languages.suite import Assertion, Mark, Suite, SuiteCase
+from forgepool.workers.workspace.scans.languages.suite import MUST_FAIL, Assertion, Mark, Suite, SuiteCase
 from forgepool.workers.workspace.scans.languages.syntax import children_of, parse, text_of, walk, words
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _TEST = re.compile(r"#\[\s*(\w+::)*(test|rstest|test_case|wasm_bindgen_test|bench|quickcheck|test_matrix)\b")
-_IGNORED = re.compile(r"#\[\s*(ignore\b|cfg_attr\s*\(.*\bignore\b)", re.DOTALL)
+_IGNORED = re.compile(r"#!?\[\s*(ignore\b|cfg_attr\s*\(.*\bignore\b)", re.DOTALL)
 _SIDES = {"assert_eq": "==", "assert_ne": "!=", "debug_assert_eq": "==", "debug_assert_ne": "!="}
 _FAILS = frozenset(["panic", "unreachable"])
 
@@ -98,6 +98,8 @@ def _functions(root: "Node") -> Iterator[tuple[Draft, bool]]:
         block, path, above = waiting.pop()
         attributes: list[Node] = []
         for child in block.named_children:
+            if child.type == "inner_attribute_item":
+                above = (*above, *_marks([child]))
             if child.type == "attribute_item":
                 attributes.append(child)
                 continue
@@ -123,6 +125,10 @@ def _draft(
     )
     rows = tuple(each for each in attributes if re.match(r"#\[\s*(\w+::)*(case|test_case)\b", text_of(each)))
     body = node.child_by_field_name("body")
+    if assertions:
+        # A failed assertion is a panic, too.
+        asserts = body is not None and any(_READER.assertion(each) is not None for each in walk(body))
+        marks = (*marks, Mark(line=assertions[0].line, text=MUST_FAIL[0], kind="sometimes" if asserts else "elsewhere"))
     draft = Draft(name="::".join(path), node=node, body=body, rows=rows, marks=marks, assertions=assertions)
     return draft, any(_TEST.match(text_of(each)) for each in attributes)
 
@@ -132,7 +138,7 @@ def _marks(attributes: "list[Node]") -> Iterator[Mark]:
         text = text_of(node)
         if _IGNORED.match(text):
             yield mark_of(node, mark_kind(text, conditional="cfg_attr" in text))
-        elif re.match(r"#\[\s*cfg\s*\(", text) and "".join(text.split()) != "#[cfg(test)]":
+        elif re.match(r"#!?\[\s*cfg\s*\(", text) and "".join(text.split()) not in ("#[cfg(test)]", "#![cfg(test)]"):
             yield mark_of(node, mark_kind(text, conditional=True))
 
 

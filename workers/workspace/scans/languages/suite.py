@@ -25,6 +25,10 @@ def name_set(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
+MUST_FAIL = ("#[should_panic]", "@Test(expected)")
+"""Texts of marks on tests that pass when their code fails, whatever else the attribute says."""
+
+
 class CodeToken(NamedTuple):
     """One token. Brackets, commas and semicolons are left out, as formatters add and remove them."""
 
@@ -63,6 +67,8 @@ class Assertion(TokenizedPart):
     """Its failure is caught and ignored."""
     shared: bool = False
     """It stands in a function that the test calls."""
+    by: str = ""
+    """The function that it stands in, if the test itself calls it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +92,9 @@ class Value(TokenizedPart):
 
     @property
     def is_spelled_out(self) -> bool:
-        """Tell whether the value is a literal collection or text, without calls."""
-        return all(word.text not in ("()", ".") for word in self.words)
+        """Tell whether the value is a literal collection or text, without calls other than of `pytest.param`."""
+        texts = " ".join(word.text for word in self.words).replace("pytest . param ()", "").split(" ")
+        return "()" not in texts and "." not in texts
 
 
 class CallSite(NamedTuple):
@@ -98,6 +105,8 @@ class CallSite(NamedTuple):
     guards: int = 0
     swallowed: bool = False
     awaited: bool = False
+    literals: tuple[str, ...] = ()
+    """The literals in its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

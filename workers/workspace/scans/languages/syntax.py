@@ -242,11 +242,20 @@ def _word(node: "Node", kind: str) -> CodeToken | None:
     if kind in _LAYOUT or kind in _QUOTES or "comment" in kind:
         return None
     text = text_of(node)
+    if kind == "string_fragment" and _is_of_table(node):
+        text = " ".join(text.replace("|", " ").split())
+        return CodeToken("literal", text) if text else None
     if kind in _CONSTANTS or kind in _PIECES or _is_number(node):
         return CodeToken("literal", text)
     if kind.endswith("identifier") or kind in _NAMES:
         return CodeToken("name", text)
     return CodeToken("sign", text) if text else None
+
+
+def _is_of_table(node: "Node") -> bool:
+    """Tell whether the text stands between the values of a table, as in `each` of JavaScript."""
+    above = node.parent.parent if node.parent is not None and node.parent.type == "template_string" else None
+    return above is not None and above.type == "call_expression"
 
 
 def _is_number(node: "Node") -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from forgepool.workers.workspace.scans.languages.conditions import OPPOSITE
-from forgepool.workers.workspace.scans.languages.suite import Assertion, SuiteCase, Value
+from forgepool.workers.workspace.scans.languages.suite import Assertion, CallSite, SuiteCase, Value
 from forgepool.workers.workspace.scans.tests.pairing import (
     LocatedCase,
     Matched,
@@ -23,6 +23,15 @@ from forgepool.workers.workspace.scans.tests.pairing import (
     alpha,
     likeness,
     match,
+)
+from forgepool.workers.workspace.scans.tests.strictness import (
+    constants,
+    is_denied,
+    is_looser,
+    is_stricter,
+    is_turned,
+    new_names,
+    stands_for,
 )
 
 _SAME_THING = 0.5
@@ -48,6 +57,7 @@ class Spares:
         self._claims: dict[str, list[_Gain]] = {}
         self._tables: dict[str, list[_Gain]] = {}
         self._strongest: dict[str, int] = {}
+        self._calls: dict[str, list[tuple[CallSite, tuple[Assertion, ...]]]] = {}
         for gain in gains:
             if gain.assertion is not None:
                 self._by_shape.setdefault(_shape(gain.assertion), []).append(gain)
@@ -71,7 +81,9 @@ class Spares:
         for file in files:
             gains += _of_support(file)
             gains += _value_gains(file)
-        return cls([each for each in gains if each.assertion is None or _counts(each.assertion)])
+        found = cls([each for each in gains if each.assertion is None or _counts(each.assertion)])
+        found._calls = {file.path: list(_new_calls(file)) for file in files}
+        return found
 
     def take(self, lost: Assertion, file: Versions) -> bool:
         """Find the lost assertion elsewhere. A gain that makes up for it is used up."""
@@ -80,7 +92,15 @@ class Spares:
                 gain.used = True
                 gain.literals = gain.literals - Counter(lost.literals)
                 return True
-        return False
+        return self._passed(lost, file)
+
+    def _passed(self, lost: Assertion, file: Versions) -> bool:
+        """Find a new call that passes the literals of the lost assertion to one at least as strict. It serves once."""
+        calls = self._calls.get(file.path, [])
+        literals = Counter(lost.literals)
+        fits = (literals <= Counter(call.literals) and any(stands_for(each, lost) for each in at) for call, at in calls)
+        found = next((number for number, fit in enumerate(fits) if fit), None) if literals else None
+        return found is not None and calls.pop(found) is not None
 
     def _same(self, lost: Assertion, file: Versions) -> _Gain | None:
         for gain in self._by_shape.get(_shape(lost), ()):
@@ -124,7 +144,15 @@ def _shape(assertion: Assertion) -> Hashable:
 
 def _gain(file: Versions, new: Assertion, without: Assertion | None = None, *, is_table: bool = False) -> _Gain:
     literals = Counter(new.literals) - Counter(without.literals if without else ())
+    if is_table:
+        literals += Counter(part for text in literals for part in _values_in(text))
     return _Gain(file=file, assertion=new, literals=literals, names=frozenset(new.names), is_table=is_table)
+
+
+def _values_in(text: str) -> Iterator[str]:
+    """Yield the values of a row that is one text, such as `3, 'a'`."""
+    parts = [part.strip() for part in text.strip("'").split(",")] if "," in text else []
+    return (each for part in parts for each in (part, f"'{part}'"))
 
 
 def _counts(assertion: Assertion) -> bool:
@@ -150,6 +178,17 @@ def _of_support(file: Versions) -> Iterator[_Gain]:
             yield from (_gain(file, each) for each in case.assertions if each.words not in known)
 
 
+def _new_calls(file: Versions) -> Iterator[tuple[CallSite, tuple[Assertion, ...]]]:
+    """Yield the calls of helpers that a file's tests did not make before, with the assertions of the helpers."""
+    known = {(call.name, call.literals) for case in file.old.cases.values() for call in case.calls}
+    for case in file.new.cases.values():
+        shared = [each for each in case.assertions if each.by and _counts(each)]
+        for call in case.calls if shared else ():
+            asserted = tuple(each for each in shared if each.by == call.name)
+            if asserted and (call.name, call.literals) not in known and not call.swallowed and not call.guards:
+                yield call, asserted
+
+
 def _value_gains(file: Versions) -> Iterator[_Gain]:
     """Yield new tables with names of their own that tests run with."""
     run_with = {name for case in file.new.cases.values() for row in case.rows for name in row.names}
@@ -162,7 +201,6 @@ def _value_gains(file: Versions) -> Iterator[_Gain]:
 
 
 Kind = Literal["removed", "row_removed", "loosened", "guarded", "swallowed", "edited", "silent"]
-_TOLERABLE = 0.05
 _EXPECTED = re.compile(r"(expect|want|golden|correct|should)", re.IGNORECASE)
 
 
@@ -194,7 +232,7 @@ def compare(
     for pair, claim, table in zip(pairs, claims, tables, strict=True):
         found += _of_pair(pair, claim, table, spares, renames, data.get(pair.after.file.path, ()))
     for file in files:
-        found += _of_values(_file_values(file), _used(file))
+        found += _of_values(_file_values(file), _used(file), data.get(file.path, ()))
     gone = (each for each in pairing.gone if not _is_elsewhere(each, spares))
     return tuple({_key(each): each for each in found}.values()), tuple(gone)
 
@@ -239,7 +277,7 @@ def _of_pair(
     for before, after in (*claim.met, *tables):
         if (kind := _became(before, after, pair, renames)) is not None:
             yield Weakening(kind=kind, at=at, before=before, after=after)
-    yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair))
+    yield from _of_values([(at, pair.before.case.values, at.case.values)], _names(pair), data)
 
 
 def _take_row(lost: Assertion, rows: list[Counter[str]]) -> bool:
@@ -264,27 +302,15 @@ def _became(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -
         return None
     if after.swallowed and not before.swallowed:
         return "swallowed"
-    if OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
+    stricter = is_stricter(before, after)
+    if not stricter and OPPOSITE.get(before.relation) == after.relation and before.strength <= after.strength:
         return "edited"
-    if _is_looser(before, after):
+    if not stricter and is_looser(before, after):
         return "loosened"
     if after.guards > before.guards:
         return "guarded"
-    return "edited" if _is_edited(before, after, pair, renames) else None
-
-
-def _is_looser(before: Assertion, after: Assertion) -> bool:
-    if _says_true(before, "is", after) or _says_true(before, "==", after):
-        return True
-    if after.tolerance > max(_TOLERABLE, 10 * before.tolerance):
-        return True
-    return after.strength < before.strength and not _says_true(after, "is", before)
-
-
-def _says_true(exact: Assertion, operator: str, loose: Assertion) -> bool:
-    """Tell whether `exact` is `f(x) is True`, which demands more than the bare `f(x)` in `loose`."""
-    rest = [word.text for word in exact.words[len(loose.words) :]]
-    return exact.words[: len(loose.words)] == loose.words and rest == [operator, "True"]
+    is_edited = not stricter and (is_denied(before, after) or _is_edited(before, after, pair, renames))
+    return "edited" if is_edited else None
 
 
 def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames) -> bool:
@@ -294,11 +320,11 @@ def _is_edited(before: Assertion, after: Assertion, pair: Pair, renames: Renames
     gained = Counter(after.literals) - Counter(before.literals)
     if lost and (gained or lost - _literals_named(after, pair)):
         return True
-    if not lost and not gained and before.literals != after.literals and not _is_turned(before, after):
+    if not lost and not gained and before.literals != after.literals and not is_turned(before, after):
         return True
     return any(
-        not _is_renamed(old, new, old in _constants(before), after, pair, renames)
-        for old, new in _new_names(before, after)
+        not _is_renamed(old, new, old in constants(before), after, pair, renames)
+        for old, new in new_names(before, after)
     )
 
 
@@ -309,34 +335,8 @@ def _literals_named(after: Assertion, pair: Pair) -> Counter[str]:
     names = set(after.names)
     case, suite = pair.after.case, pair.after.file.new
     values = (text for value in (*case.values, *suite.values) if value.name in names for text in value.literals)
-    return Counter(values) + Counter(text for row in case.rows for text in row.literals)
-
-
-def _is_turned(before: Assertion, after: Assertion) -> bool:
-    """Tell whether both sides only changed places: `1 == f(2)` for `f(2) == 1`."""
-    old = [word.text for word in before.words if word.text not in ("==", "===", "is")]
-    new = [word.text for word in after.words if word.text not in ("==", "===", "is")]
-    return any(old[at:] + old[:at] == new for at in range(len(old)))
-
-
-def _new_names(before: Assertion, after: Assertion) -> Iterator[tuple[str, str]]:
-    """Yield the names that replaced others. If the form changed too, only names of constants count."""
-    if alpha(before.words) == alpha(after.words):
-        yield from (pair for pair in zip(before.names, after.names, strict=True) if pair[0] != pair[1])
-        return
-    lost = [name for name in _constants(before) if name not in after.names]
-    gained = [name for name in _constants(after) if name not in before.names]
-    yield from zip(lost, gained, strict=False)
-
-
-def _constants(assertion: Assertion) -> list[str]:
-    """Return names that look like constants or classes, and are not called."""
-    following = [*(word.text for word in assertion.words[1:]), ""]
-    return [
-        word.text
-        for word, after in zip(assertion.words, following, strict=False)
-        if word.kind == "name" and word.text[:1].isupper() and after != "()"
-    ]
+    cells = (text for row in case.rows for literal in row.literals for text in (literal, *_values_in(literal)))
+    return Counter(values) + Counter(cells)
 
 
 def _is_renamed(old: str, new: str, constant: bool, after: Assertion, pair: Pair, renames: Renames) -> bool:
@@ -366,14 +366,17 @@ def _file_values(file: Versions) -> list[tuple[LocatedCase, tuple[Value, ...], t
 
 
 def _of_values(
-    found: Iterable[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]], used: frozenset[str]
+    found: Iterable[tuple[LocatedCase, tuple[Value, ...], tuple[Value, ...]]],
+    used: frozenset[str],
+    data: Sequence[Counter[str]],
 ) -> Iterator[Weakening]:
+    in_data = sum(data, Counter[str]())
     for at, before, after in found:
         for value in before:
             now = [new_value for new_value in after if new_value.name == value.name]
             if value.name not in used or not now or any(new_value.words == value.words for new_value in now):
                 continue
-            lost = Counter(value.literals) - Counter(text for new_value in now for text in new_value.literals)
+            lost = Counter(value.literals) - Counter(text for new_value in now for text in new_value.literals) - in_data
             spelled_out = value.is_constant and all(new_value.is_constant for new_value in now)
             if spelled_out or (lost and (value.is_spelled_out or _EXPECTED.match(value.name))):
                 yield Weakening(kind="edited", at=at, before=value, after=now[0])

@@ -1,6 +1,8 @@
 """Read a file into a `Suite` by its language, and add the assertions of the functions that a test calls."""
 
+import posixpath
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
@@ -21,6 +23,9 @@ from forgepool.workers.workspace.scans.languages.syntax import SCRIPTS, language
 from forgepool.workers.workspace.scans.source.spelling import in_one_spelling
 
 _READERS = {**dict.fromkeys(SCRIPTS, "javascript"), **{name: name for name in ("python", "go", "rust", "java")}}
+_SCRIPT_ENDS = tuple(
+    f"{index}.{suffix}" for index in ("", "/index") for suffix in ("js", "mjs", "cjs", "jsx", "ts", "mts", "tsx")
+)
 _Placed = TypeVar("_Placed", Assertion, Mark, Value)
 
 
@@ -96,6 +101,7 @@ def with_shared(path: str, suite: Suite, others: Mapping[str, Suite], paths: Col
     The functions are those of the same file, and those imported from `others`, a part of all `paths`.
     """
     by_name = {
+        **_neighbours(path, others),
         **{name: case for name, case in _imported(path, suite, others, paths) if case.assertions or case.calls},
         **{_simple_name(name): case for name, case in suite.support.items() if case.assertions or case.calls},
     }
@@ -121,8 +127,27 @@ def _imported(
     return found
 
 
+def _neighbours(path: str, others: Mapping[str, Suite]) -> dict[str, SuiteCase]:
+    """Return the functions that a file shares without an import: those of its folder and below, in Go and Rust."""
+    folder, _, suffix = path.rpartition("/")[0], "", path.rpartition(".")[2]
+    if suffix not in ("go", "rs"):
+        return {}
+    near = [
+        suite
+        for name, suite in others.items()
+        if name != path and name.endswith(f".{suffix}") and name.startswith(folder)
+    ]
+    named = [(_simple_name(name), case) for suite in near for name, case in suite.support.items()]
+    count = Counter(name for name, _ in named)
+    return {name: case for name, case in named if count[name] == 1 and (case.assertions or case.calls)}
+
+
 def files_of(module: str, importer: str, paths: Collection[str]) -> list[str]:
     """Return the files that an import may mean. A module without dots lies beside its importer or at the top."""
+    if module.startswith(("./", "../")):
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(importer), module))
+        stem = re.sub(r"\.[cm]?jsx?$", "", place)
+        return sorted({place, *(f"{stem}{end}" for end in _SCRIPT_ENDS)}.intersection(paths))
     end = f"{module.strip('.').replace('.', '/')}.py"
     if "." not in module.strip("."):
         places = {f"{importer.rpartition('/')[0]}/{end}".lstrip("/"), end, f"src/{end}"}
@@ -139,14 +164,15 @@ def _expanded(case: SuiteCase, by_name: dict[str, SuiteCase], imports: Mapping[s
     found: list[Assertion] = []
     seen: set[str] = set()
     level = _called(case, by_name, imports, CallSite(""))
-    for _ in range(_DEEPEST):
+    for depth in range(_DEEPEST):
         level = {name: call for name, call in level.items() if name not in seen}
         seen.update(level)
         below: dict[str, CallSite] = {}
         for name, call in level.items():
             for each in by_name[name].assertions:
                 swallowed = each.swallowed or call.swallowed
-                found.append(replace(each, shared=True, guards=each.guards + call.guards, swallowed=swallowed))
+                by = name if depth == 0 else ""
+                found.append(replace(each, shared=True, by=by, guards=each.guards + call.guards, swallowed=swallowed))
             below = {**_called(by_name[name], by_name, imports, call), **below}
         level = below
     # A call that looks like an assertion is replaced by the assertions of the called function.

@@ -39,18 +39,23 @@ Row = Counter[str]
 """The literals of a row, spelled as in a test."""
 _MOST_ROWS = 20_000
 _LIBRARIES = frozenset(["json", "yaml", "tomllib", "csv", "pathlib", "os", "io"])
-_LOADS = frozenset(["load", "loads", "safe_load", "reader"])
+_LOADS = frozenset(["load", "loads", "safe_load", "reader", "parse", "require"])
 _LOADING = (
     _LIBRARIES
     | _LOADS
     | name_set(
         "list tuple map open Path __file__ path join dirname parent resolve absolute joinpath with_name read_text "
-        "read_bytes encoding"
+        "read_bytes encoding JSON fs readFileSync URL url import meta __dirname"
     )
 )
 """Names that an expression may use that reads a whole file."""
 _SIGNS = frozenset(["()", ".", "/", "="])
+_LOOP_SIGNS = frozenset(["[", "]", "*", "for", "in"])
+_IN_LOOPS = frozenset(["pytest", "param", "id"])
 _HOW = frozenset(["'utf-8'", "'utf8'", "'r'", "'rt'", "'rb'"])
+_IDS = frozenset(["id", "name"])
+_OTHERWISE = {"True": "true", "False": "false", "None": "null"}
+"""Values as they are spelled in other languages than Python."""
 _SUFFIXES = (".json", ".yaml", ".yml", ".toml", ".csv")
 
 
@@ -64,8 +69,13 @@ def rows_in_data(subject: Subject, files: Sequence[Versions]) -> dict[str, list[
         rows = list(_rows(_read(file.path, texts.get(file.id, b""))))[:_MOST_ROWS]
         for tests in files:
             if any(_names(text, file.path) for text in _loaded(tests.new)):
-                found.setdefault(tests.path, []).extend(Counter(row) for row in rows)
+                own = rows if tests.path.endswith(".py") else [_otherwise(row) for row in rows]
+                found.setdefault(tests.path, []).extend(Counter(row) for row in own)
     return found
+
+
+def _otherwise(row: Row) -> Row:
+    return Counter(_OTHERWISE.get(literal, literal) for literal in row.elements())
 
 
 def _is_alone(path: str, subject: Subject) -> bool:
@@ -79,16 +89,20 @@ def _loaded(tests: Suite) -> Iterator[str]:
     tables = {word.text for case in tests.cases.values() for row in case.rows for word in row.words if not row.literals}
     bound = Counter(value.name for value in tests.values)
     own = {*bound, *(name.rpartition("::")[2] for name in tests.support)}
+    yield from (source.rstrip(".") for name, source in tests.imports.items() if name in tables and source[-1:] == ".")
     for value in tests.values:
         if value.name in tables and bound[value.name] == 1 and _is_loader(value, own, tests.imports):
             yield [text for text in value.literals if text not in _HOW][-1]
 
 
 def _is_loader(value: Value, own: Collection[str], imports: Mapping[str, str]) -> bool:
-    names = [word.text for word in value.words if word.kind == "name"]
+    texts = [word.text for word in value.words]
+    in_loop = texts[texts.index("for") + 1 : texts.index("in")] if {"for", "in"} <= {*texts} else []
+    passed = {*in_loop, *_IN_LOOPS} if in_loop else set()
+    names = [word.text for word in value.words if word.kind == "name" and word.text not in passed]
     signs = {word.text for word in value.words if word.kind == "sign"}
     return (
-        signs <= _SIGNS
+        signs <= (_SIGNS | _LOOP_SIGNS if in_loop else _SIGNS)
         and _LOADING.issuperset(names)
         and not _LOADS.isdisjoint(names)
         and not any(name in own for name in names)
@@ -121,7 +135,12 @@ def _rows(data: object) -> Iterator[Row]:
         value = waiting.pop()
         if isinstance(value, list):
             yield from (Counter(_literals(row)) for row in value)
+            named = (row for row in value if isinstance(row, dict) and not _IDS.isdisjoint(row))
+            yield from (Counter(_literals({key: row[key] for key in row.keys() - _IDS})) for row in named)
         elif isinstance(value, dict):
+            # A table by the ids of its rows.
+            tables = ((key, row) for key, row in value.items() if isinstance(row, list | dict))
+            yield from (Counter(_literals(each)) for key, row in tables for each in (row, [key, row]))
             waiting.extend(value.values())
 
 
@@ -174,7 +193,8 @@ def _versions(subject: Subject) -> tuple[list[Versions], list[ScanFinding]]:
             new = _suite(file.path, file.mode, file.id, texts)
         except SuiteTooLarge:
             message = "these tests are too large, or nested too deeply, to be compared; split the file"
-            unread.append(finding("test-unread", "attention", message, file.path))
+            if not is_granted(subject, file.path, file.old_path):
+                unread.append(finding("test-unread", "attention", message, file.path))
             continue
         files.append(Versions(old_path=old_path, path=file.path, old=old, new=new))
     return _with_shared(subject, files), unread

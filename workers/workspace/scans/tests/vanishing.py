@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
-from forgepool.workers.workspace.scans.languages.suite import Mark, is_code, rank
+from forgepool.workers.workspace.scans.languages.suite import MUST_FAIL, Mark, is_code, rank
 from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
 from forgepool.workers.workspace.scans.tests.pairing import LocatedCase, Pair, Pairing, Renames, Versions
 from forgepool.workers.workspace.scans.tests.reading import files_of
@@ -34,6 +34,25 @@ def scan_gone(
             whole.add(file.old_path)
             yield _file_gone(gone, [each for each in tests if each.file is file], retired)
     yield from _moved(subject, pairs)
+    yield from _left_out(subject)
+
+
+_MODULE = re.compile(r"\s*(?:pub(?:\([\w ]+\))?\s+)?mod\s+((?:\w+_)?tests?)\s*;")
+
+
+def _left_out(subject: Subject) -> Iterator[ScanFinding]:
+    """Report modules of tests in Rust that exist and that nothing names any more, so that they are not compiled."""
+    for file in subject.files:
+        named = {found[1] for line in file.added if (found := _MODULE.match(line.text))}
+        folder, _, name = file.path.rpartition("/")
+        if name not in ("lib.rs", "main.rs", "mod.rs"):
+            folder = f"{folder}/{name.removesuffix('.rs')}"
+        for line in file.removed if name.endswith(".rs") and not is_granted(subject, file.path) else ():
+            module = found[1] if (found := _MODULE.match(line.text)) else ""
+            places = {f"{folder}/{module}.rs".lstrip("/"), f"{folder}/{module}/mod.rs".lstrip("/")}
+            if module and module not in named and places & subject.new_paths:
+                message = f"the module '{module}' is left out, and its tests with it; keep the line"
+                yield finding(_RULE, "blocks", message, file.path, line.number, line.text)
 
 
 def _imports_of_deleted(subject: Subject, file: Versions) -> frozenset[str]:
@@ -172,15 +191,19 @@ def _of_support(subject: Subject, file: Versions) -> Iterator[ScanFinding]:
 
 
 def _new(before: Sequence[Mark], after: Sequence[Mark]) -> list[Mark]:
-    known = Counter((mark.kind, "".join(mark.text.split())) for mark in before)
+    known = Counter(map(_mark_key, before))
     fresh: list[Mark] = []
     for mark in after:
-        key = mark.kind, "".join(mark.text.split())
+        key = _mark_key(mark)
         if known[key]:
             known[key] -= 1
         else:
             fresh.append(mark)
     return fresh
+
+
+def _mark_key(mark: Mark) -> tuple[str, str]:
+    return "" if mark.text in MUST_FAIL else mark.kind, "".join(mark.text.split())
 
 
 def _mark_findings(subject: Subject, file: Versions, mark: Mark, *, is_new: bool, name: str) -> Iterator[ScanFinding]:
@@ -191,6 +214,8 @@ def _mark_findings(subject: Subject, file: Versions, mark: Mark, *, is_new: bool
     message = "does not run, or does not count; remove the skip"
     if mark.kind == "only":
         message = "makes the runner skip all other tests; remove the focus"
+    elif mark.text in MUST_FAIL:
+        message = "passes now when its code fails; let it pass when its code works, or add a test of the failure"
     yield finding("test-skipped", weight, f"{what} {message}", file.path, mark.line, mark.text)
 
 
