@@ -6,6 +6,7 @@ from functools import cached_property
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
+from forgepool.orchestrator.decisions.orders.races import race_words
 from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -193,7 +194,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     return TaskStanding(
         task=task.id,
         phase=waits.phase_name(task),
-        attempts=task.attempt,
+        attempts=task.last_attempt,
         commit=task.commit or None,
         seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
@@ -283,6 +284,10 @@ class Waits:
 
     def reason(self, task: TaskState) -> str:
         """Return in a few words what a task waits for, or who works on it."""
+        beside = race_words(self.state, task) if self.live else ""
+        return "; ".join(words for words in (self._reason(task), beside) if words)
+
+    def _reason(self, task: TaskState) -> str:
         if not self.live and task.phase in _AT_WORK:
             return self._resumed
         match task.phase:

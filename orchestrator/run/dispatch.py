@@ -12,6 +12,7 @@ from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order
+from forgepool.orchestrator.decisions.orders.races import index_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
@@ -96,7 +97,8 @@ def send_message(
     """Send a message that is owed an answer; a landing also removes the refs `done`. Raises BrokerAway."""
     match sent.kind:
         case "order":
-            message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
+            attempt = state.attempt_at(sent.task, message=sent.message_id)
+            message = order(index_for(course, attempt), state, attempt, sent, now=now, resent=resent)
             send(run_order, message, message_id=sent.message_id, queue=queue)
         case "check":
             send(check, check_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)

@@ -24,6 +24,7 @@ from forgepool.orchestrator.journal.events import (
     Event,
     PartRestarted,
     ProfileChosen,
+    RacerWithdrawn,
     RunEnded,
     RunPaused,
     TaskCancelled,
@@ -78,6 +79,7 @@ class Loop(Sender):
     _announced: float = 0.0
     _keeping_until: float = 0.0
     """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
+    _was_keeping: bool = False
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -209,7 +211,7 @@ class Loop(Sender):
         used = None
         events: list[Event] = []
         if message.kind == "order":
-            task = self.state.tasks[message.task]
+            task = self.state.attempt_at(message.task, message=message.message_id)
             events = recovery.recover_result(self.state, self.mirror, task)
             used = None if events else recovery.find_seen_use(self.course, self.state, self.mirror, task)
         elif message.kind == "landing":
@@ -227,8 +229,7 @@ class Loop(Sender):
                 if request.do in ("add", "budget"):
                     what = "no task is added" if request.do == "add" else "the budget stays"
                     self.wishes.untold.append(f"{what}: {why}")
-            asked = self._granted(request)
-            events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
+            events = [self._with_use(one) for one in self._granted(request)]
             for event in events:
                 self._note_reviewer(event)
             try:
@@ -245,9 +246,11 @@ class Loop(Sender):
     def _granted(self, request: PersonRequest) -> list[Event]:
         return grant_request(self.course, self.state, request)
 
-    def _with_use(self, event: TaskCancelled) -> TaskCancelled:
-        """Add the use of the cancelled attempt, where there is one and the hub can be asked."""
-        task = self.state.tasks[event.task]
+    def _with_use(self, event: Event) -> Event:
+        """Add the use of a cancelled attempt, or of one that lost a race, where the hub can be asked for it."""
+        if not isinstance(event, TaskCancelled | RacerWithdrawn):
+            return event
+        task = self.state.attempt_at(event.task, event.attempt if isinstance(event, RacerWithdrawn) else None)
         if task.phase != "running" or task.message is None:
             return event
         self._note_holder(task.message)
@@ -291,7 +294,7 @@ class Loop(Sender):
                 )
                 if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break
-                events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
+                events = [self._with_use(one) for one in events]
                 events, refused = self._reserve(recovery.unless_landed(self.state, self.mirror, events))
                 decided += self._take(events)
                 if refused or any(isinstance(event, TasksHeld) for event in events):
@@ -313,15 +316,14 @@ class Loop(Sender):
 
     def _is_keeping(self) -> bool:
         """
-        Tell whether a worker may still keep the files of a cancelled attempt; the run's own workers end with the run.
+        Tell whether a worker may still keep the files of an attempt that was ended; the run's own end with the run.
 
         It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
-        cancelled = (
-            task for task in self.state.in_phase("cancelled") if task.attempt and task.attempt not in task.works
-        )
-        orders = [f"{self.state.run}.{task.id}.{task.attempt}" for task in cancelled]
-        if not orders or not self.link.holders(orders):
+        orders = self.state.list_ended_orders()
+        # Its last word comes before its lease ends, and is read in the turn after.
+        held, self._was_keeping = self._was_keeping, bool(orders and self.link.holders(orders))
+        if not (held or self._was_keeping):
             return False
         self._fence()
         self._keeping_until = self._keeping_until or time.monotonic() + _KEEPING_S

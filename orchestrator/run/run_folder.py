@@ -12,10 +12,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from forgepool.orchestrator.decisions.orders.races import explain_races
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work, gate_course
 from forgepool.orchestrator.journal.events import (
     Event,
     OrderAnswered,
+    OrderSent,
     PlanRevised,
     TaskRejected,
     TaskRetried,
@@ -29,6 +31,8 @@ from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_dig
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
+from forgepool.workers.agents.families import find_family
+from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.schema.settings import Settings
@@ -273,13 +277,17 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
     for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
             works = _read_works(run)
-            first = dict(works)
+            first, raced = dict(works), dict[str, Task]()
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
-                    if event.result.spent.tokens and event.task in works:
-                        used[describe_work(works[event.task])].append(event.result.spent)
+                    work = raced.get(event.result.order_id, works.get(event.task))
+                    if event.result.spent.tokens and work is not None:
+                        used[describe_work(work)].append(event.result.spent)
+                elif isinstance(event, OrderSent) and event.rung and event.task in works:
+                    rungs = list_rungs(first[event.task])
+                    raced[event.message_id] = rungs[min(event.rung, len(rungs)) - 1]
                 elif isinstance(event, TaskRetried) and event.model:
                     # From here on another model than the plan's does it.
                     works.pop(event.task, None)
@@ -291,7 +299,15 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
-    return PlanIndex(plan, seconds, learned_use=used)
+    index = PlanIndex(plan, seconds, learned_use=used)
+    races = explain_races(index, find_families(settings)) if any(task.race for task in plan.tasks) else {}
+    return replace(index, racing=frozenset(task for task, why in races.items() if not why))
+
+
+def find_families(settings: Settings) -> Callable[[str], str]:
+    """Return a function that tells the family of a model, by this host's table, else by its name."""
+    table = read_table(settings.models_file)
+    return lambda model: table.family(model) or find_family(model)
 
 
 def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The files that attempts of unlanded tasks have left, and where they are."""
+"""The files that attempts which did not land have left, and where they are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from forgepool.orchestrator.state.task import DONE, TaskState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptStanding:
-    """The files that an attempt of an unlanded task has left, and the ref that has them in the hub."""
+    """The files that an attempt has left which did not land, and the ref that has them in the hub."""
 
     attempt: int
     what: str
@@ -26,12 +26,13 @@ class KeptStanding:
 
 
 def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
-    """Yield the files that the attempts of a task have left; those of one that is done are removed."""
-    if not task.works or task.phase in DONE:
+    """Yield the files that the attempts of a task have left; of one that is done, only those of losers of a race."""
+    works = {n: one for n, one in task.works.items() if task.phase not in DONE or n in task.withdrawn}
+    if not works:
         return
     from forgepool.workers.workspace.refs import candidate_ref, progress_ref, work_ref
 
     refs = {"candidate": candidate_ref, "unverified": work_ref, "unfinished": progress_ref}
-    for number, one in task.works.items():
+    for number, one in works.items():
         ref = "" if one.withheld else refs[one.what](state.run, task.id, number)
         yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
