@@ -114,7 +114,7 @@ class LedgerTotals:
         return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
 
 
-def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> Iterator[str]:
+def describe_ladders(course: PlanIndex, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
     """
     Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since; then the
     races.
@@ -122,19 +122,14 @@ def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Reco
     landed: tuple[str, ...] = ()
     at: dict[str, int] = {}
     made: defaultdict[int, list[tuple[TaskState, int]]] = defaultdict(list)
-    races: list[tuple[str, int, int]] = []
     red: set[str] = set()
     for one in recorded:
         match one.event:
             case e.OrderSent(task=name, attempt=attempt) if name in course.tasks and course.tasks[name].ladder:
                 if course.lead != name and name not in course.models:
                     made[one.event.rung or at.get(name, 1)].append((state.tasks[name], attempt))
-                if one.event.races is not None:
-                    races.append((name, one.event.races, attempt))
-            case e.RacerPromoted(task=name, rung=rung):
-                at[name] = rung
-            case e.TaskReturned(task=name, rung=rung) | e.TaskRejected(task=name, rung=rung) if rung:
-                at[name] = rung
+            case e.TaskReturned() | e.TaskRejected() | e.RacerPromoted() if one.event.rung:
+                at[one.event.task] = one.event.rung
             case e.TaskRetried(task=name, afresh=True):
                 at.pop(name, None)
             case e.WaveSent(tasks=tasks):
@@ -152,7 +147,8 @@ def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Reco
         since = f" ({doubted} before a post-merge check that was red)" if doubted else ""
         counts = f"attempts: {len(attempts)}, landed: {len(ended)}{since}"
         yield f"model {rung} of its ladder{models}: {counts}, {cost_words(cost)}"
-    yield from (_describe_race(state.tasks[name], pair) for name, *pair in races)
+    sent = [one.event for one in recorded if isinstance(one.event, e.OrderSent) and one.event.task in course.tasks]
+    yield from (_describe_race(state.tasks[one.task], (one.races, one.attempt)) for one in sent if one.races)
 
 
 def _describe_race(task: TaskState, pair: Sequence[int]) -> str:

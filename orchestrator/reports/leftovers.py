@@ -14,6 +14,7 @@ from forgepool.orchestrator.journal.surveys import find_change_time
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE
+from forgepool.workers.schema.orders import WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref, run_refs
 from forgepool.workers.workspace.workspace import attempt_logs
@@ -177,19 +178,14 @@ class LogIndex:
             case e.EntrySubmitted():
                 self._attempts[event.task] = event.revision
             case e.OrderSent():
-                if event.races is None:
-                    self._attempts[event.task] = event.attempt
-                folder = attempt_logs(self._run, event.task, event.attempt)
-                self._folders.setdefault(event.task, []).append((event.attempt, folder))
+                self._note_order(event)
             case e.CheckSent():
                 for task in event.car or (event.task,):
                     self._add(task, self._run / "logs" / "checks" / event.message_id)
             case e.ReviewSent():
                 self._add(event.task, self._run / "logs" / "reviews" / event.message_id)
-            case e.OrderAnswered(task=task, result=result):
-                if result.outcome == "candidate" and f"{task}/{self._attempts.get(task)}" not in self._answers:
-                    self._attempts[task] = result.attempt  # Of two that race, the first takes the front.
-                self._answers[f"{task}/{result.attempt}"] = result.host, result.log
+            case e.OrderAnswered():
+                self._note_answer(event.task, event.result)
             case e.RacerPromoted():
                 self._attempts[event.task] = event.attempt
             case e.CheckAnswered(result=result):
@@ -199,6 +195,17 @@ class LogIndex:
                 self._answers[review.request_id] = review.host, ""
             case _:
                 pass
+
+    def _note_order(self, event: e.OrderSent) -> None:
+        if event.races is None:
+            self._attempts[event.task] = event.attempt
+        folder = attempt_logs(self._run, event.task, event.attempt)
+        self._folders.setdefault(event.task, []).append((event.attempt, folder))
+
+    def _note_answer(self, task: str, result: WorkResult) -> None:
+        if result.outcome == "candidate" and f"{task}/{self._attempts.get(task)}" not in self._answers:
+            self._attempts[task] = result.attempt  # Of two that race, the first candidate takes the front.
+        self._answers[f"{task}/{result.attempt}"] = result.host, result.log
 
     def _add(self, task: str, folder: Path) -> None:
         self._folders.setdefault(task, []).append((self._attempts.get(task, 0), folder))

@@ -20,9 +20,9 @@ from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import (
     Leftover,
     folder_bytes,
+    list_kept_tasks,
     list_leftovers,
     list_plan_texts,
-    list_kept_tasks,
     mirror_of,
     reclaim,
     refs_left,

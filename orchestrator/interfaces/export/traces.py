@@ -96,11 +96,6 @@ class _Tree:
                 self._close(event.message_id, at, "lost", event.why)
             case e.CheckCancelled():
                 self._close(event.message_id, at, "cancelled")
-            case e.RacerWithdrawn():
-                self._close(event.message_id, at, "cancelled", event.why)
-                self._close_racer(event.task, at, event.why)
-            case e.RacerPromoted() if event.task in self.beside:
-                self.attempts[event.task] = self.beside.pop(event.task)
             case e.OrderAnswered(result=result):
                 self._take_front(event)
                 self._close(result.order_id, at, result.outcome, result.detail, result)
@@ -124,9 +119,14 @@ class _Tree:
         if racer.facts["attempt"] == event.result.attempt and any(step.parent == front.key for step in orders):
             self.attempts[task], self.beside[task] = racer, front
 
-    def _close_racer(self, task: str, at: float, why: str) -> None:
-        if (racer := self.beside.pop(task, None)) is not None:
-            racer.close(at, "cancelled", why)
+    def _settle_race(self, event: e.RacerWithdrawn | e.RacerPromoted, at: float) -> None:
+        racer = self.beside.pop(event.task, None)
+        if isinstance(event, e.RacerPromoted):
+            self.attempts |= {} if racer is None else {event.task: racer}
+            return
+        self._close(event.message_id, at, "cancelled", event.why)
+        if racer is not None:
+            racer.close(at, "cancelled", event.why)
 
     def _end_attempt(self, event: e.Event, at: float) -> None:
         match event:
@@ -137,6 +137,8 @@ class _Tree:
                 self._close_attempt(event.task, at, event.reason.kind, event.reason.summary)
             case e.TaskCancelled():
                 self._close_attempt(event.task, at, "cancelled")
+            case e.RacerWithdrawn() | e.RacerPromoted():
+                self._settle_race(event, at)
             case e.EntryTold() if event.answer.word == "landed":
                 self._close_attempt(event.task, at, "landed")
             case _:

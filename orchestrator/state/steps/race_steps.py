@@ -2,8 +2,8 @@
 The effects of events on a race: two attempts of one task, of which the first that passes the gate lands.
 
 One attempt is in front: the task itself, with all that happens to its candidate. The other one works beside it, and is
-kept apart in `RunState.racers`. It never stands in the train, so that a task cannot land twice. The first candidate takes
-the front. Both hold the task's one lock.
+kept apart in `RunState.racers`. It never stands in the train, so that a task cannot land twice. The first candidate
+takes the front. Both hold the task's one lock.
 """
 
 from forgepool.orchestrator.journal import events as e
@@ -20,7 +20,6 @@ _OF_ATTEMPT = (
 """The fields of a task that are about the attempt in front alone."""
 _SHARED = ("uses", "extra", "works")
 """The fields that both attempts have in common."""
-_OF_EITHER = (e.PathsGranted, e.MoneyGranted)
 
 
 def begin_attempt(state: RunState, event: e.OrderSent, at: float) -> None:
@@ -116,17 +115,15 @@ def find_at_work(state: RunState, task: str, attempt: int) -> TaskState:
 
 def share(state: RunState, event: e.Event) -> None:
     """Keep what both attempts have in common the same, after an event about either."""
-    racer = state.racers.get(getattr(event, "task", ""))
-    if racer is None:
-        return
-    task = state.tasks[racer.id]
-    changed = racer if getattr(event, "attempt", None) == racer.attempt and isinstance(event, _OF_EITHER) else task
-    # A task that comes back holds nothing but what it declares, and the attempt beside it what it was granted.
-    names = _SHARED if changed is racer or task.phase in IN_FLIGHT else ("uses", "works")
-    for name in names:
-        value = getattr(changed, name)
-        setattr(task, name, value)
-        setattr(racer, name, value)
+    for racer in state.racers.values():
+        task = state.tasks[racer.id]
+        granted = isinstance(event, e.PathsGranted | e.MoneyGranted) and event.task == task.id
+        changed = racer if granted and event.attempt == racer.attempt else task
+        # A task that comes back holds nothing but what it declares, and the attempt beside it what it was granted.
+        for name in _SHARED if changed is racer or task.phase in IN_FLIGHT else ("uses", "works"):
+            value = getattr(changed, name)
+            setattr(task, name, value)
+            setattr(racer, name, value)
 
 
 def _racer(state: RunState, event: e.RacerPromoted | e.RacerWithdrawn) -> TaskState:

@@ -93,7 +93,7 @@ def _answer(of: PlanIndex, state: RunState, attempt: int, outcome: str = "candid
 def _land(of: PlanIndex, state: RunState, *, verdict: str = "green", slots: int = 2) -> list[Event]:
     """Let the gate answer until the candidate in front has landed or is back."""
     done: list[Event] = []
-    for _ in range(2):
+    for _ in range(2 if verdict == "green" else 1):
         message = next(iter(state.train.messages()), None)
         if message is None:
             return done
@@ -143,7 +143,7 @@ def test_a_racer_gives_its_slot_to_a_task_that_becomes_ready_and_has_none() -> N
     tasks = [one.model_copy(update={"needs": (TaskNeed(id="b"),)}) if one.id in "cd" else one for one in of.plan.tasks]
     of = replace(of, plan=of.plan.model_copy(update={"tasks": tuple(tasks)}))
     state, events = _racing(of, 3)
-    assert _orders(events) == [("a", 1, None), ("b", 1, None), ("a", 2, 1)]
+    assert _orders(events) == [("b", 1, None), ("a", 1, None), ("a", 2, 1)]
     follow(state, answered("b", token=_token(state, 1, "b")))
     assert "race.withdrawn" not in _kinds(_go(of, state, 3)), "no task is ready yet"
     events = _land(of, state, slots=3)
@@ -223,7 +223,7 @@ def test_what_the_loser_used_is_counted_to_the_cent_and_its_reservation_comes_ba
     told = receive_answer(of, state, note)
     follow(state, *told)
     assert of.ledger(state).usd == pytest.approx(0.5 + 0.23, abs=1e-9)
-    assert receive_answer(of, state, note) == [] and sentence(told[0]) is None and not state.tasks["a"].works
+    assert receive_answer(of, state, note) == [] and sentence(told[0]) is None and 2 not in state.tasks["a"].works
     untaken, _ = _racing(of)
     follow(untaken, lost.model_copy(update={"used": None}))
     assert untaken.tasks["a"].uses[2].counted_usd == 0.0, "no worker had taken it"
