@@ -1,4 +1,4 @@
-"""The effects of what an attempt asks for, paths and more of the run's budget, and of what a stopped one has used."""
+"""The effects of what an attempt asks for, paths or more of the budget, and the last word of a stopped one."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
 """
-The effects of events on a race: two attempts of one task, of which the first that passes the gate lands.
+The effects of events on a race: two attempts of one task, the first to pass the gate lands.
 
 One attempt is in front: the task itself, with all that happens to its candidate. The other one works beside it, and is
 kept apart in `RunState.racers`. It never stands in the train, so that a task cannot land twice. The first candidate
