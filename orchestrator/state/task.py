@@ -88,7 +88,7 @@ class TaskState:
     withdrawn: tuple[int, ...] = ()
     """Attempts that raced, and were not needed any more."""
     rung: int = 0
-    """Of an attempt beside another: the place, from 1, of its model in the ladder."""
+    """The place, from 1, in the ladder of the model of an attempt beside another."""
     charged: int = 0
     """Attempts that count: those lost to infrastructure do not."""
     moved: int = 0

@@ -115,10 +115,10 @@ def find_at_work(state: RunState, task: str, attempt: int) -> TaskState:
 
 def share(state: RunState, event: e.Event) -> None:
     """Keep what both attempts have in common the same, after an event about either."""
+    granted = (event.task, event.attempt) if isinstance(event, e.PathsGranted | e.MoneyGranted) else None
     for racer in state.racers.values():
         task = state.tasks[racer.id]
-        granted = isinstance(event, e.PathsGranted | e.MoneyGranted) and event.task == task.id
-        changed = racer if granted and event.attempt == racer.attempt else task
+        changed = racer if granted == (racer.id, racer.attempt) else task
         # A task that comes back holds nothing but what it declares, and the attempt beside it what it was granted.
         for name in _SHARED if changed is racer or task.phase in IN_FLIGHT else ("uses", "works"):
             value = getattr(changed, name)
