@@ -14,6 +14,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop
 from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of
+from forgepool.orchestrator.interfaces.export.traces import trace_run
 from forgepool.orchestrator.journal.events import (
     Event,
     LandingAnswered,
@@ -36,6 +37,7 @@ from forgepool.orchestrator.plan.budget import Budget, SeenUse
 from forgepool.orchestrator.plan.document import PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.reports.costs import describe_ladders
 from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
@@ -345,6 +347,22 @@ def test_the_report_says_what_raced_what_won_and_what_the_other_cost() -> None:
         "model 2 of its ladder (m-2): attempts: 1, landed: 1, 0.30 USD",
         "race of attempts 1 and 2 of 'a': attempt 2 landed; the other: 0.20 USD",
     ]
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_traces_and_logs_name_the_attempt_that_was_in_front(first: int) -> None:
+    of = _plan()
+    state, events = _racing(of)
+    events += _answer(of, state, first)
+    events += _land(of, state)
+    recorded = [Recorded(number=n, at=float(n), event=one) for n, one in enumerate(events, start=1)]
+    steps = trace_run(of, state, recorded)
+    attempts = {one.facts["attempt"]: one.facts["outcome"] for one in steps if one.kind == "attempt"}
+    assert attempts == {first: "landed", 3 - first: "cancelled"}
+    assert [one.parent for one in steps if one.kind in ("check", "landing")] == [("attempt", "a", str(first))] * 2
+    assert all(one.end is not None for one in steps)
+    logs = LogIndex(Path("run"), recorded).logs("a")
+    assert {one.attempt for one in logs if "checks" in one.path.parts} == {first}
 
 
 def test_a_race_that_cannot_be_is_refused_before_it_is_journaled() -> None:
