@@ -111,7 +111,9 @@ class Invariants:
                 assert not state.halted, "a review was asked for while the gate is shut"
                 assert task in self.course.reviewed, f"{task} is reviewed, and need not be"
                 assert not state.tasks[task].review.message, f"{task} is reviewed twice at once"
-                assert state.tasks[task].review.person is None, f"{task} is reviewed after a person has approved it"
+                person, candidate = state.tasks[task].review.person, state.tasks[task].candidate
+                approved = person is not None and person.commit == candidate
+                assert not approved, f"{task} is reviewed after a person has approved it"
             case e.ReviewAnswered(task=task, result=result) if result.outcome == "passed":
                 self.passed.add((state.tasks[task].candidate, result.patch_id))
             case e.TaskApproved(commit=commit):
