@@ -77,9 +77,9 @@ class Loop(Sender):
     accounts: AccountWatch | None = None
     """None where no order waits for the limits of models."""
     _announced: float = 0.0
+    _let_go: bool = False  # no worker was seen with the files of cancelled attempts
     _keeping_until: float = 0.0
-    """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
-    _was_keeping: bool = False
+    """When the end of the run waits no longer for these files; 0 while it does not wait."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -264,10 +264,8 @@ class Loop(Sender):
         self._meet_tip()
         if self.treasury is not None:
             self.course = self.course.within(self.treasury.look(self.state, self.clock()))
-        hosts, review_slots = (
-            self._order_hosts(),
-            slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
-        )
+        hosts = self._order_hosts()
+        review_slots = slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS)
         check_slots, gate_hosts = self._check_slots(), list_gate_hosts(self.link.workers())
         # Nobody else is on a private Redis.
         others = () if self.parts is not None else self.link.other_runs()
@@ -321,10 +319,12 @@ class Loop(Sender):
         It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
         orders = self.state.list_ended_orders()
-        # Its last word comes before its lease ends, and is read in the turn after.
-        held, self._was_keeping = self._was_keeping, bool(orders and self.link.holders(orders))
-        if not (held or self._was_keeping):
+        if not orders:
             return False
+        # Its last word may have come after this turn read the answers, so one more turn reads them.
+        before, self._let_go = self._let_go, not self.link.holders(orders)
+        if self._let_go:
+            return not before
         self._fence()
         self._keeping_until = self._keeping_until or time.monotonic() + _KEEPING_S
         return time.monotonic() < self._keeping_until
