@@ -6,7 +6,6 @@ from functools import cached_property
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
-from forgepool.orchestrator.decisions.orders.races import race_words
 from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -25,7 +24,7 @@ from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budge
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with
-from forgepool.orchestrator.reports.host_text import clock
+from forgepool.orchestrator.reports.host_text import clock, race_words
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState, branch_of

@@ -6,13 +6,12 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field
 
-from forgepool.orchestrator.decisions.orders.races import explain_races
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work, gate_course
 from forgepool.orchestrator.journal.events import (
     Event,
@@ -31,8 +30,6 @@ from forgepool.orchestrator.plan.document import Plan, Task, dump_plan, plan_dig
 from forgepool.orchestrator.state.fold import apply
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
-from forgepool.workers.agents.families import find_family
-from forgepool.workers.llm.routing.table import read_table
 from forgepool.workers.schema.mistakes import DocumentWrong, slug
 from forgepool.workers.schema.orders import Message, Spent
 from forgepool.workers.schema.settings import Settings
@@ -300,14 +297,20 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
     index = PlanIndex(plan, seconds, learned_use=used)
-    races = explain_races(index, find_families(settings)) if any(task.race for task in plan.tasks) else {}
-    return replace(index, racing=frozenset(task for task, why in races.items() if not why))
+    return replace(index, racing=frozenset(task for task, why in list_races(index, settings).items() if not why))
 
 
-def find_families(settings: Settings) -> Callable[[str], str]:
-    """Return a function that tells the family of a model, by this host's table, else by its name."""
+def list_races(course: PlanIndex, settings: Settings) -> Mapping[str, str]:
+    """Return, by task that is to race, why it does not, by the families in this host's table; empty where it does."""
+    if not any(task.race for task in course.plan.tasks):
+        return {}
+    # Imported late: most plans race nothing, and commands that only look at runs start sooner.
+    from forgepool.orchestrator.decisions.orders.races import explain_races
+    from forgepool.workers.agents.families import find_family
+    from forgepool.workers.llm.routing.table import read_table
+
     table = read_table(settings.models_file)
-    return lambda model: table.family(model) or find_family(model)
+    return explain_races(course, lambda model: table.family(model) or find_family(model))
 
 
 def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:

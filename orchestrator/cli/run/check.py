@@ -16,7 +16,6 @@ import typer
 from forgepool.orchestrator.cli import raise_missed_interrupt
 from forgepool.orchestrator.cli.output.say import complain, printable, say, say_json, tell_slow
 from forgepool.orchestrator.cli.output.terminal import print_table
-from forgepool.orchestrator.decisions.orders.races import explain_races
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.decisions.reviews.post_merge import where_to_look
@@ -32,7 +31,7 @@ from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.plan.validation.facts import Fault
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
-from forgepool.orchestrator.run.run_folder import find_families
+from forgepool.orchestrator.run.run_folder import list_races
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
 from forgepool.supervisor.checks.results.failures import describe_red_base
 from forgepool.supervisor.messages.answers import CheckResult
@@ -263,7 +262,7 @@ def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:
         "width": shown.width,
         "width_is_exact": shown.width_is == "exact",
         "waves": [list(wave) for wave in shown.waves],
-        "races": dict(explain_races(course, find_families(Settings()))) if any(one.race for one in plan.tasks) else {},
+        "races": dict(list_races(course, Settings())),
         "conflicts": conflicts,
         "problems": problems,
     }

@@ -16,7 +16,6 @@ from forgepool.orchestrator.plan.addition import choose_models
 from forgepool.orchestrator.plan.readiness import find_critical_path
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
-from forgepool.workers.agents.families import are_apart
 
 RUNG = 2
 """The place in its ladder of the model that races the first one."""
@@ -29,6 +28,9 @@ def explain_races(course: PlanIndex, family: Callable[[str], str]) -> Mapping[st
     Return, by task that is to race, why it does not, to be read after its name; empty where it does. `family` returns
     that of a model.
     """
+    # Imported late: every command that looks at a run imports this module, and few races are explained.
+    from forgepool.workers.agents.families import are_apart
+
     wanted = [task for task in course.plan.tasks if task.race and task.leads is None]
     path = frozenset(find_critical_path(course.graph)) if wanted else frozenset()
     found: dict[str, str] = {}
@@ -125,15 +127,6 @@ def _give_way(
     racer = state.racers[max(racing)[1]]
     wanted = next_orders(course, state, now, slots, check_slots, hosts, without=racer)
     return [_withdraw(racer, f"'{wanted[0].task}' is ready and needs its slot")] if wanted else []
-
-
-def race_words(state: RunState, task: TaskState) -> str:
-    """Return how the attempt stands that races the one in front; empty without one."""
-    racer = state.racers.get(task.id)
-    if racer is None:
-        return ""
-    where = f"works on {racer.holder}" if racer.holder else "is not taken yet"
-    return f"attempt {racer.attempt} races it, and {where if racer.message is not None else 'has a candidate'}"
 
 
 def _withdraw(racer: TaskState, why: str) -> RacerWithdrawn:

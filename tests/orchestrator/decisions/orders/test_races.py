@@ -9,7 +9,7 @@ from plans import RUN, answered, begun, certificate, course, follow, result, tas
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.kept_work import list_kept
-from forgepool.orchestrator.decisions.orders.races import explain_races, index_for, race_words
+from forgepool.orchestrator.decisions.orders.races import explain_races, index_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop
 from forgepool.orchestrator.decisions.results import receive_answer
@@ -37,6 +37,7 @@ from forgepool.orchestrator.plan.budget import Budget, SeenUse
 from forgepool.orchestrator.plan.document import PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.reports.costs import describe_ladders
 from forgepool.orchestrator.reports.event_text import sentence
+from forgepool.orchestrator.reports.host_text import race_words
 from forgepool.orchestrator.reports.leftovers import LogIndex
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.fold import apply
