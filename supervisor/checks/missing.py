@@ -5,9 +5,10 @@ Finds what commands need and do not have: programs, Python modules and files, tr
 import shlex
 from collections.abc import Sequence
 
-from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
+from forgepool.supervisor.checks.running import CheckPlace
 from forgepool.workers.sandbox.run.process import Command, run, shell
 from forgepool.workers.shell.requirements import ShellRequirement
+from forgepool.workers.workspace.checks.setups import prepare_bench
 from forgepool.worktrees.git.git import CommitId
 
 _TIMEOUT_S = 60.0

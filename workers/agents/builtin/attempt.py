@@ -27,6 +27,7 @@ from forgepool.workers.agents.builtin.phases import (
     Step,
     Undo,
     Verify,
+    count_rounds,
     facts,
     next_step,
 )
@@ -110,9 +111,8 @@ class Attempt:
             except (ModelFailed, CardTooLarge) as failed:
                 # A card too large is a person's to mend, like a key that is missing.
                 trouble = failed.trouble if isinstance(failed, ModelFailed) else "unavailable"
-                answer = self._answer(
-                    "failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=trouble)
-                )
+                outcome = ConversationOutcome(ended="failed", detail="", trouble=trouble)
+                answer = self._answer("failed", str(failed), outcome)
             if answer is not None:
                 return answer
 
@@ -335,12 +335,12 @@ class Attempt:
             left_s=self.workplace.left_s,
             planned=state.plan.files if state.plan else (),
             claims=state.summary,
+            rounds=count_rounds(state, self.course),
         )
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":
-            late = self.workplace.left_s() <= 0
-            return self._answer("timeout" if late else "stopped", finding.detail, None)
+            return self._answer("stopped" if self.workplace.left_s() > 0 else "timeout", finding.detail, None)
         self.transcript.append(replace(finding, output=self.hide(finding.output)).entry)
         self.keeper.keep(changed=True)
         return None

@@ -170,6 +170,21 @@ class Ended:
         return self.how == "exit" and self.status == 0
 
     @property
+    def words(self) -> str:
+        """How it ended, as the end of a sentence."""
+        match self.how:
+            case "exit":
+                return f"exited with {self.status}"
+            case "timeout":
+                return f"did not end within {self.seconds:.0f} s"
+            case "idle":
+                return f"gave no sign of life and was ended after {self.seconds:.0f} s"
+            case "stopped":
+                return "was stopped"
+            case "not_started":
+                return "could not be started"
+
+    @property
     def excerpt(self) -> str:
         """The end of the output, preceded by its first errors when the end lacks them."""
         return excerpt(f"{self.head}\n{self.tail}" if self.head else self.tail, len(self.tail))
