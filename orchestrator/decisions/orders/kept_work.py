@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
@@ -46,6 +47,7 @@ def find_work(state: RunState, task: TaskState, attempt: int) -> EarlierWork | N
 
 
 def find_returned(state: RunState, task: TaskState, attempt: int) -> EarlierWork | None:
-    """Return the last candidate before an attempt's own, if the hub has one."""
-    earlier = [number for number, work in task.works.items() if work.what == "candidate" and number < attempt]
-    return find_work(state, task, max(earlier)) if earlier else None
+    """Return the last candidate that came back before an attempt's own was judged, if the hub has one."""
+    before = (reason.attempt for reason in takewhile(lambda one: one.attempt != attempt, task.reasons))
+    earlier = [number for number in before if number in task.works and task.works[number].what == "candidate"]
+    return find_work(state, task, earlier[-1]) if earlier else None

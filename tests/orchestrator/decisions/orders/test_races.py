@@ -8,7 +8,7 @@ import pytest
 from plans import RUN, answered, begun, certificate, course, follow, result, task
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.kept_work import list_kept
+from forgepool.orchestrator.decisions.orders.kept_work import find_returned, list_kept
 from forgepool.orchestrator.decisions.orders.races import explain_races, index_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop
@@ -235,13 +235,15 @@ def test_what_the_loser_used_is_counted_to_the_cent_and_its_reservation_comes_ba
 def test_an_attempt_that_comes_back_leaves_its_place_to_the_other_and_the_third_model_follows() -> None:
     of = _plan(attempts=3)
     state, _ = _racing(of)
-    events = _answer(of, state, 2)
+    _answer(of, state, 2)
     assert [one.rung for one in _land(of, state, verdict="red") if isinstance(one, TaskReturned)] == [0]
     promoted = state.tasks["a"]
     assert (promoted.phase, promoted.attempt, promoted.charged) == ("running", 1, 1) and not state.racers
     assert getattr(of.grow_with(state).tasks["a"].agent, "model", "") == "m-1"
     assert review_policy_of(of.grow_with(state), promoted).reviewers == review_policy_of(of, promoted).reviewers
-    events = _answer(of, state, 1)
+    _answer(of, state, 1)
+    returned = find_returned(state, promoted, 1)
+    assert returned is not None and returned.attempt == 2, "the tests of the one that came back are run on the other"
     events = _land(of, state, verdict="red")
     assert [one.rung for one in events if isinstance(one, TaskReturned)] == [3]
     assert _orders(events) == [("a", 3, None)] and not state.racers
@@ -254,6 +256,7 @@ def test_a_candidate_that_waits_behind_the_front_is_tried_when_that_comes_back()
     _answer(of, state, 1)
     assert _kinds(_answer(of, state, 2)) == ["order.answered"]
     assert race_words(state, state.tasks["a"]) == "attempt 2 races it, and has a candidate"
+    assert find_returned(state, state.tasks["a"], 1) is None, "it was not judged"
     assert [one.spec for one in state.train.line.trials.values()] == [("a",)]
     back = _land(of, state, verdict="red")
     assert [(one.attempt, one.rung) for one in back if isinstance(one, RacerPromoted)] == [(2, 2)]
