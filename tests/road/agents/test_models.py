@@ -350,7 +350,7 @@ def test_the_first_of_two_models_lands_and_the_other_is_stopped_with_its_work_ke
     ],
 )
 def test_a_death_at_any_step_of_a_race_lands_the_task_once_and_reserves_nothing(
-    point: str, ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft
+    point: str, ground: Path, machine: Machine, repository: Repository
 ) -> None:
     brain = _FirstIsSlow()
     with VendorServer(brain, models=["m"]) as server:
@@ -368,4 +368,3 @@ def test_a_death_at_any_step_of_a_race_lands_the_task_once_and_reserves_nothing(
     assert landings.count("landed") == 1
     state = _folded(machine)
     assert not state.racers and not state.outstanding() and not any(use.open for use in state.uses())
-    nothing_left(ground, machine)
