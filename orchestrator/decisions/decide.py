@@ -13,6 +13,7 @@ from forgepool.orchestrator.decisions.lead.review import find_due, give_up_unhel
 from forgepool.orchestrator.decisions.lead.synthesis import prove_report
 from forgepool.orchestrator.decisions.locks import PathsElsewhere, admit_candidates, answer_ask, hold_back
 from forgepool.orchestrator.decisions.orders.money import answer_money, await_budget, out_of_budget, tell_treasury
+from forgepool.orchestrator.decisions.orders.races import next_races, settle_races
 from forgepool.orchestrator.decisions.orders.shut_models import ModelLimits, tell_shut
 from forgepool.orchestrator.decisions.orders.start_orders import (
     Hosts,
@@ -39,6 +40,7 @@ from forgepool.orchestrator.journal.events import (
     TaskParked,
     TaskPassedOn,
     TaskReported,
+    TaskReturned,
     TaskUnchanged,
 )
 from forgepool.orchestrator.state.hosts import Host
@@ -103,7 +105,7 @@ def _nothing_to_send(course: PlanIndex, state: RunState, now: float, order_slots
         _ended(course, state)
         or [*halt_for_base(course, state)]
         or [*stop_for_hosts(course, state, now)]
-        or [*tell_treasury(course, state, free_slots=order_slots - state.count("running"))]
+        or [*tell_treasury(course, state, free_slots=order_slots - len(state.working()))]
     )
 
 
@@ -148,12 +150,16 @@ def _judge_hosts(
 def _orders(
     course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int, hosts: Hosts
 ) -> Sequence[Event]:
-    return [] if course.serving else next_orders(course, state, now, slots, check_slots, hosts)
+    if course.serving:
+        return []
+    orders = next_orders(course, state, now, slots, check_slots, hosts)
+    return orders or next_races(course, state, now, slots, check_slots, hosts)
 
 
 def _decided(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Sequence[Event]:
     return (
-        _passed_on(course, state, now, hosts)
+        settle_races(state)
+        or _passed_on(course, state, now, hosts)
         or _settled(course, state)
         or reply_to_lead(course, state)
         or give_up_lead(course, state)
@@ -209,6 +215,9 @@ def _after_work(course: PlanIndex, state: RunState, task: TaskState, result: Wor
     if result.report is not None:
         report = prove_report(result.report, state) if task.id == course.lead else result.report
         return TaskReported(task=task.id, report=report)
+    if result.outcome == "needs_human" and task.races:
+        # Before a person is asked, the other attempt may do it.
+        return TaskReturned(task=task.id, reason=reason_of_work(result, attempt=result.attempt), free=True)
     if result.outcome == "needs_human" and result.question:
         return TaskParked(task=task.id, question=result.question, why="question")
     if result.outcome == "needs_human":

@@ -118,7 +118,7 @@ def admit_candidates(course: PlanIndex, state: RunState) -> list[Event]:
 
 def answer_ask(course: PlanIndex, state: RunState) -> list[Event]:
     """The answer to the oldest open question. One at a time: what is granted to one is held from the next."""
-    asking = [(ask, task) for task in state.in_phase("running") for ask in task.asks.values() if ask.verdict is None]
+    asking = [(ask, task) for task in state.working() for ask in task.asks.values() if ask.verdict is None]
     if not asking:
         return []
     ask, task = min(asking, key=lambda one: (one[0].at, one[1].id))

@@ -34,7 +34,6 @@ from forgepool.supervisor.messages.requests import Independence, ReviewPolicy
 from forgepool.workers.schema.capabilities import Need
 from forgepool.workers.schema.orders import (
     AcpAgent,
-    AgentSpec,
     BuiltinAgent,
     CliAgent,
     CommandAgent,
@@ -69,6 +68,8 @@ class PlanIndex:
     """By task, the model that a person has chosen since."""
     rungs: Mapping[str, int] = field(default_factory=dict, kw_only=True)
     """By task, the place, from 1, of its model in its ladder, where that may not be the first."""
+    racing: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """The tasks whose first attempt may race one by the second model of its ladder."""
     treasury: TreasuryFacts | None = field(default=None, kw_only=True)
     """The limits on all runs together; None where there are none."""
 
@@ -305,12 +306,8 @@ _BEFORE_REVIEW: tuple[Phase, ...] = ("running", "answered", "candidate", "queued
 
 def describe_work(task: Task) -> str:
     """Return the kind of a task's work, its type and agent: tasks of one kind are expected to cost alike."""
-    agent: AgentSpec = task.agent
-    match agent:
-        case BuiltinAgent(model=model):
-            return f"{task.type} {model or ''}"
-        case _:
-            return task.type
+    agent = task.agent
+    return f"{task.type} {agent.model or ''}" if isinstance(agent, BuiltinAgent) else task.type
 
 
 @lru_cache(maxsize=4096)

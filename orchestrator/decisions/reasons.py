@@ -40,13 +40,13 @@ def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> Tas
     Returned while attempts are left, counting the one that just failed; else failed.
 
     Each attempt that counts takes the next model of the task's ladder. One that infrastructure, an account's limit or
-    others' landings undid does not count, and is repeated with the same model.
+    others' landings undid does not count, and is repeated with the same model. In a race the other attempt goes on.
     """
     if _met_another_landing(course, task, reason):
         return TaskReturned(task=task.id, reason=reason, free=True)
     planned = course.tasks[task.id]
-    if task.charged + 1 < planned.attempts:
-        rung = 0 if planned.leads is not None else min(task.charged + 2, len(planned.ladder))
+    if task.races or task.charged + 1 < planned.attempts:
+        rung = 0 if task.races or planned.leads is not None else min(task.charged + 2, len(planned.ladder))
         return TaskReturned(task=task.id, reason=reason, rung=rung)
     return TaskFailed(task=task.id, reason=reason)
 

@@ -84,8 +84,12 @@ def _kept(state: RunState, note: replies.WorkNote) -> list[Event]:
     task, attempt = _task_of_order(state, note.order_id), note.order_id.rpartition(".")[2]
     if task is None or not attempt.isdecimal() or int(attempt) in state.tasks[task].works:
         return []
+    use = state.tasks[task].uses.get(int(attempt))
+    if not (note.commit or note.withheld) and (use is None or use.spent is not None):
+        return []
     mends = state.tasks[task].mends if int(attempt) == state.tasks[task].attempt else None
-    return [WorkKept(task=task, attempt=int(attempt), commit=note.commit, withheld=note.withheld, mends=mends)]
+    told = note.model_dump(exclude={"kind", "order_id"})
+    return [WorkKept(task=task, attempt=int(attempt), mends=mends, **told)]
 
 
 def _taken(state: RunState, note: MessageStarted) -> list[Event]:
@@ -168,7 +172,11 @@ def _may_adopt(course: PlanIndex, state: RunState, task_id: str, result: WorkRes
     begun afresh; and those before it: they never come back.
     """
     task = state.tasks[task_id]
-    if result.attempt <= task.over or any(reason.attempt >= result.attempt for reason in task.reasons):
+    if (
+        result.attempt <= task.over
+        or result.attempt in task.withdrawn
+        or any(reason.attempt >= result.attempt for reason in task.reasons)
+    ):
         return False
     if task.phase == "running":
         return True

@@ -61,8 +61,8 @@ def phase_words(task: TaskState, phase: str) -> str:
 def attempt_words(task: TaskState, allowed: int) -> str:
     """Return how often a task was sent, and how many of the allowed failures it has had."""
     if not task.charged:
-        return str(task.attempt)
-    return f"{task.attempt}; {task.charged} of {allowed} allowed {'has' if task.charged == 1 else 'have'} failed"
+        return str(task.last_attempt)
+    return f"{task.last_attempt}; {task.charged} of {allowed} allowed {'has' if task.charged == 1 else 'have'} failed"
 
 
 def moment(at: float) -> str:

@@ -83,6 +83,8 @@ from forgepool.orchestrator.journal.task_events import (
     OrderSent,
     ParkedFor,
     ProfileChosen,
+    RacerPromoted,
+    RacerWithdrawn,
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,
@@ -160,6 +162,8 @@ __all__ = [
     "PlanRevised",
     "ProfileChosen",
     "QueueEvent",
+    "RacerPromoted",
+    "RacerWithdrawn",
     "ReviewAnswered",
     "ReviewAwaited",
     "ReviewSent",
@@ -237,6 +241,8 @@ OrderEvent = (
     | PathsQueued
     | PathsRefused
     | ProfileChosen
+    | RacerPromoted
+    | RacerWithdrawn
     | WorkKept
 )
 TaskEvent = (

@@ -7,7 +7,7 @@ from pydantic import Field
 from forgepool.orchestrator.plan.budget import SeenUse
 from forgepool.supervisor.messages.answers import Review
 from forgepool.workers.llm.batch import BatchCall
-from forgepool.workers.schema.orders import Message, ReasonPack, Reply, WorkResult
+from forgepool.workers.schema.orders import Message, ReasonPack, Reply, Spent, WorkResult
 from forgepool.workers.schema.reports import LeadReply, Report
 
 
@@ -36,6 +36,32 @@ class OrderSent(Message):
     """It is of the task that leads the run."""
     accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
     """The accounts that it reserves with, where there is a treasury."""
+    races: int | None = Field(default=None, exclude_if=lambda attempt: attempt is None)
+    """The attempt under way beside which it works, until one of the two has landed."""
+    rung: int = Field(default=0, exclude_if=lambda rung: not rung)
+    """The place, from 1, of its model in the ladder, where it races."""
+
+
+class RacerPromoted(Message):
+    """The attempt of a race that is left takes the place of the one that came back."""
+
+    kind: Literal["race.promoted"] = "race.promoted"
+    task: str
+    attempt: int
+    rung: int
+
+
+class RacerWithdrawn(Message):
+    """An attempt of a race is not needed any more: the other has landed, or the race has ended in another way."""
+
+    kind: Literal["race.withdrawn"] = "race.withdrawn"
+    task: str
+    attempt: int
+    message_id: str = ""
+    """Its order, where that is under way."""
+    why: str
+    used: SeenUse | None = None
+    """The use of its order; as for one that is lost."""
 
 
 class TaskPassedOn(Message):
@@ -74,7 +100,7 @@ class OrderAnswered(Message):
 
 
 class WorkKept(Message):
-    """An attempt's files are kept. Journaled alone of an attempt that was stopped; an answer tells it otherwise."""
+    """The last word on an attempt that was stopped: its files are kept, and its use. An answer tells it otherwise."""
 
     kind: Literal["work.kept"] = "work.kept"
     task: str
@@ -92,6 +118,7 @@ class WorkKept(Message):
     """Theirs."""
     mends: int | None = Field(default=None, exclude_if=lambda attempt: attempt is None)
     """The attempt with whose work it began."""
+    spent: Spent | None = Field(default=None, exclude_if=lambda spent: spent is None)
 
 
 def list_kept(answered: OrderAnswered) -> dict[int, WorkKept]:

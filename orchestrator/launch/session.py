@@ -41,7 +41,7 @@ from forgepool.orchestrator.launch.prerequisites import (
     unreviewable,
 )
 from forgepool.orchestrator.plan.document import Plan, plan_digest
-from forgepool.orchestrator.reports.leftovers import list_unlanded_tasks, remove_refs
+from forgepool.orchestrator.reports.leftovers import list_kept_tasks, remove_refs
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.run.delegation import ThroughLoop, standing_gate, take_away
 from forgepool.orchestrator.run.fleet import AccountWatch
@@ -390,7 +390,7 @@ def _tidy(mirror: Mirror, state: RunState, folder: Path, copy: HubCopy) -> None:
                 give_back(folder)
             take_away(mirror, state)
             bring_home(mirror, state.run, folder)
-            remove_refs(mirror, state, but_for=list_unlanded_tasks(state))
+            remove_refs(mirror, state, but_for=list_kept_tasks(state))
             mirror.pack()
             return
         except GitFailed:

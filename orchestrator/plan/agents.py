@@ -107,4 +107,8 @@ def _ladder(reading: PlanReading, each: WrittenTask, agent: AgentSpec) -> tuple[
         reading.refuse(each.index, ("attempts",), f"task '{each.entry.id}' has a ladder of models, and {wrong}")
     if wrong or left_out:
         return ()
-    return attempts.ladder.get(each.entry.type, ()) if isinstance(attempts.ladder, dict) else attempts.ladder
+    ladder = attempts.ladder.get(each.entry.type, ()) if isinstance(attempts.ladder, dict) else attempts.ladder
+    if own and attempts.race and (each.entry.answers or len(ladder) < attempts.race):
+        wrong = "it answers, and lands nothing" if each.entry.answers else "its ladder has fewer than two models"
+        reading.refuse(each.index, ("attempts",), f"task '{each.entry.id}' is to race, and {wrong}; remove 'race'")
+    return ladder

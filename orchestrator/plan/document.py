@@ -34,7 +34,7 @@ from forgepool.orchestrator.plan.entries import (
     gate_of,
     review_of,
 )
-from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, TaskEntry
+from forgepool.orchestrator.plan.fan_out import AgentEntry, BuiltinEntry, LadderEntry, TaskEntry
 from forgepool.orchestrator.plan.graph import check_cycles, needs_of_all
 from forgepool.workers.policy.gate_file.document import CheckDefinition, definitions
 from forgepool.workers.policy.gate_file.reading import check_mistakes
@@ -95,6 +95,8 @@ class Task(Message):
     attempts: int = Field(default=2, ge=1, le=10)
     ladder: tuple[str, ...] = Field(default=(), exclude_if=lambda models: not models)
     """The models of its attempts, in order. A task that leads has them for those that it dispatches."""
+    race: bool = Field(default=False, exclude_if=lambda race: not race)
+    """Its first two models may begin together."""
     unchanged: Literal["ok", "fail"] = "fail"
     """`ok`: an attempt that changes nothing has done the task."""
     limits: Limits = Limits()
@@ -364,6 +366,7 @@ def _task(
     context: tuple[str, ...],
 ) -> Task:
     by_command = isinstance(agent, CommandAgent)
+    races = isinstance(entry.attempts, LadderEntry) and entry.attempts.race > 0 and len(ladder) > 1
     given = {name: getattr(entry, name) for name in Task.model_fields.keys() & TaskEntry.model_fields.keys()}
     read = {
         "title": _one_line(entry.title or "") or entry.id,
@@ -371,6 +374,7 @@ def _task(
         "needs": tuple(TaskNeed(id=each, full=full) for each, full in needs.items()),
         "agent": agent.model_copy(update={"model": ladder[0], "models": {}}) if ladder and led is None else agent,
         "ladder": ladder,
+        "race": races and not entry.answers,
         "context": context,
         "leads": led,
         "answers": entry.answers or led is not None,

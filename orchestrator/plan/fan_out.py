@@ -153,6 +153,8 @@ class LadderEntry(Message):
     ladder: Annotated[
         Annotated[dict[Name, Rungs], Tag("a mapping")] | Annotated[Rungs, Tag("plain")], Discriminator(_form)
     ]
+    race: Literal[0, 2] = 0
+    """2: the first two models begin together where that shortens the run, and the first work to pass lands."""
 
 
 WrittenAttempts = Annotated[
@@ -353,8 +355,7 @@ def _command(text: str, values: Mapping[str, str], where: Where) -> str:
     options = [name for name in ("path", "dir") if values[name].startswith("-")]
     safe = {**values, **{name: f"./{values[name]}" for name in options}}
     quoted = {name: shlex.quote(value) for name, value in safe.items()}
-    used = set(_TOKEN.findall(text))
-    if any(quoted[name] != safe[name] for name in used) and not _stand_bare(text):
+    if any(quoted[name] != safe[name] for name in _TOKEN.findall(text)) and not _stand_bare(text):
         raise CannotFanOut(
             where,
             f"puts a template within quotes, a comment or a here-document, where the name '{values['path']}' "
@@ -387,8 +388,7 @@ def _slugs(paths: Sequence[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    kept = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")
-    kept = re.sub(r"\.\.+", ".", kept)
+    kept = re.sub(r"\.\.+", ".", re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-."))
     if len(kept) > _MOST_SLUG or not kept or kept.endswith(".lock"):
         return f"{kept[: _MOST_SLUG - 9].strip('-.')}-{_digest(text)}".lstrip("-")
     return kept

@@ -242,7 +242,7 @@ def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) 
     waves, after_waves = _waves(graph, most_waves)
     conflicts = tuple(islice(find_conflicts(graph), most_conflicts + 1))
     exact = len(graph.order) <= _MOST_EXACT
-    path = _critical_path(graph)
+    path = find_critical_path(graph)
     return Preview(
         order=graph.order,
         critical_path=path,
@@ -257,7 +257,8 @@ def preview(graph: Graph, *, most_waves: int = 100, most_conflicts: int = 1000) 
     )
 
 
-def _critical_path(graph: Graph) -> tuple[str, ...]:
+def find_critical_path(graph: Graph) -> tuple[str, ...]:
+    """Return the longest path of needs, by the expected durations of the tasks."""
     path: list[str] = []
     choice: Sequence[str] = tuple(graph.tasks)
     while choice:

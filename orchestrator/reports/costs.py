@@ -7,7 +7,7 @@ not as zero.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -114,8 +114,11 @@ class LedgerTotals:
         return cls(cap=ledger.cap, usd=ledger.usd, tokens=ledger.tokens)
 
 
-def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Recorded]) -> Iterator[str]:
-    """Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since."""
+def describe_ladders(course: PlanIndex, state: RunState, recorded: Sequence[Recorded]) -> Iterator[str]:
+    """
+    Yield, for each place in the tasks' ladders, its attempts, landings and cost, and landings in doubt since; then the
+    races.
+    """
     landed: tuple[str, ...] = ()
     at: dict[str, int] = {}
     made: defaultdict[int, list[tuple[TaskState, int]]] = defaultdict(list)
@@ -124,9 +127,9 @@ def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Reco
         match one.event:
             case e.OrderSent(task=name, attempt=attempt) if name in course.tasks and course.tasks[name].ladder:
                 if course.lead != name and name not in course.models:
-                    made[at.get(name, 1)].append((state.tasks[name], attempt))
-            case e.TaskReturned(task=name, rung=rung) | e.TaskRejected(task=name, rung=rung) if rung:
-                at[name] = rung
+                    made[one.event.rung or at.get(name, 1)].append((state.tasks[name], attempt))
+            case e.TaskReturned() | e.TaskRejected() | e.RacerPromoted() if one.event.rung:
+                at[one.event.task] = one.event.rung
             case e.TaskRetried(task=name, afresh=True):
                 at.pop(name, None)
             case e.WaveSent(tasks=tasks):
@@ -144,6 +147,15 @@ def describe_ladders(course: PlanIndex, state: RunState, recorded: Iterable[Reco
         since = f" ({doubted} before a post-merge check that was red)" if doubted else ""
         counts = f"attempts: {len(attempts)}, landed: {len(ended)}{since}"
         yield f"model {rung} of its ladder{models}: {counts}, {cost_words(cost)}"
+    sent = [one.event for one in recorded if isinstance(one.event, e.OrderSent) and one.event.task in course.tasks]
+    yield from (_describe_race(state.tasks[one.task], (one.races, one.attempt)) for one in sent if one.races)
+
+
+def _describe_race(task: TaskState, pair: Sequence[int]) -> str:
+    won = [number for number in pair if task.phase == "landed" and task.made_by == number]
+    lost = [task.uses[number] for number in pair if number not in won and number in task.uses]
+    ended = f"attempt {won[0]} landed; the other" if won else "neither has landed; both"
+    return f"race of attempts {pair[0]} and {pair[1]} of '{task.id}': {ended}: {cost_words(bill(lost))}"
 
 
 ReportedLedger = Annotated[BudgetLedger, PlainSerializer(LedgerTotals.of, return_type=LedgerTotals)]
@@ -329,7 +341,7 @@ def name_amounts(usd: float | None, tokens: int | None) -> str:
 
 
 def describe_money(event: e.Event) -> str | None:
-    """Return what happens to an attempt's part of the budget, as a sentence."""
+    """Return what happens to an attempt's part of the budget, or to its race, as a sentence."""
     match event:
         case e.MoneyGranted(reserved_usd=usd, reserved_tokens=tokens):
             return f"{event.task}: its part of the budget is now {name_amounts(usd, tokens)}, as it asked"
@@ -337,6 +349,10 @@ def describe_money(event: e.Event) -> str | None:
             return f"{event.task}: waits for more of the budget, and goes on with its part meanwhile"
         case e.BudgetAwaited():
             return f"{event.task}: has used its part of the budget, and goes on when there is more"
+        case e.RacerPromoted():
+            return f"{event.task}: attempt {event.attempt}, which raced the one that came back, takes its place"
+        case e.RacerWithdrawn():
+            return f"{event.task}: attempt {event.attempt} is withdrawn from its race: {event.why}"
         case e.TreasuryLimited(words=words):
             passed = f"{event.by or 'a person'} lets this run go on until then: {words}"
             return {"waits": f"work waits: {words}", "passed": passed}.get(event.effect, words)

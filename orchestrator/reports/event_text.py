@@ -170,7 +170,8 @@ def _of_task(event: e.Event) -> str | None:
         case e.OrderSent():
             on = "" if event.resumes is None else f", continuing attempt {event.resumes}"
             mends = "" if event.mends is None else f", mending attempt {event.mends}"
-            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}{mends}"
+            races = "" if event.races is None else f", racing attempt {event.races} by model {event.rung} of its ladder"
+            return f"{event.task}: attempt {event.attempt} begins on {event.base[:12]}{on}{mends}{races}"
         case e.OrderAnswered() | e.WorkKept():
             return _answered(event)
         case e.PathsGranted() | e.PathsQueued() | e.PathsRefused() | e.LockExtended():
@@ -331,7 +332,8 @@ def _done(event: e.TaskUnchanged | e.TaskReported | e.TaskAlreadyThere | e.Surve
 
 def _answered(event: e.OrderAnswered | e.WorkKept) -> str | None:
     if isinstance(event, e.WorkKept):
-        return f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
+        kept = f"{event.task}: the files of attempt {event.attempt} are kept, unverified"
+        return kept if event.commit or event.withheld else None
     result = event.result
     if result.outcome == "candidate":
         lost = f"; {result.detail}" if result.detail else ""

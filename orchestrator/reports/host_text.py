@@ -1,10 +1,12 @@
-"""Events about workers, hosts and other runs as sentences for people."""
+"""Events about workers, hosts and other runs as sentences for people; and the attempt that works beside another."""
 
 import re
 import time
 
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.journal import events as e
+from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
 
 
 def host_sentence(event: e.Event) -> str | None:
@@ -109,3 +111,12 @@ def describe_lost(event: e.MessageLost, run: str) -> str:
     who = "a worker" if holder == "a worker" else f"worker {holder}"
     why = event.why if holder == event.why else f"{who} died{doing}"
     return f"{subject}: {why}; retrying (attempt not counted)"
+
+
+def race_words(state: RunState, task: TaskState) -> str:
+    """Return how the attempt stands that races the one in front; empty without one."""
+    racer = state.racers.get(task.id)
+    if racer is None:
+        return ""
+    where = f"works on {racer.holder}" if racer.holder else "is not taken yet"
+    return f"attempt {racer.attempt} races it, and {where if racer.message is not None else 'has a candidate'}"

@@ -7,12 +7,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.orders.kept_work import list_kept
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Journal, JournalBusy, JournalUnreadable, Recorded, is_being_written
 from forgepool.orchestrator.journal.surveys import find_change_time
 from forgepool.orchestrator.run import run_folder
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE
+from forgepool.workers.schema.orders import WorkResult
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.refs import marker_ref, run_refs
 from forgepool.workers.workspace.workspace import attempt_logs
@@ -116,9 +118,10 @@ def remove_refs(mirror: Mirror, state: RunState, *, but_for: tuple[str, ...] = (
     return prune_run(mirror, state.run, keep_orders_of=but_for, keep=markers(state))
 
 
-def list_unlanded_tasks(state: RunState) -> tuple[str, ...]:
-    """List the tasks whose work is kept after the run's end."""
-    return tuple(task.id for task in (*state.tasks.values(), *state.removed.values()) if task.phase not in DONE)
+def list_kept_tasks(state: RunState) -> tuple[str, ...]:
+    """List the tasks whose work is kept after the run's end: those that did not land, and losers of races."""
+    every = (*state.tasks.values(), *state.removed.values())
+    return tuple(task.id for task in every if task.phase not in DONE or any(list_kept(state, task)))
 
 
 _AGENT = re.compile(r"(agent|acceptance)(?:-\d+)?")
@@ -175,15 +178,16 @@ class LogIndex:
             case e.EntrySubmitted():
                 self._attempts[event.task] = event.revision
             case e.OrderSent():
-                self._attempts[event.task] = event.attempt
-                self._add(event.task, attempt_logs(self._run, event.task, event.attempt))
+                self._note_order(event)
             case e.CheckSent():
                 for task in event.car or (event.task,):
                     self._add(task, self._run / "logs" / "checks" / event.message_id)
             case e.ReviewSent():
                 self._add(event.task, self._run / "logs" / "reviews" / event.message_id)
-            case e.OrderAnswered(task=task, result=result):
-                self._answers[f"{task}/{result.attempt}"] = result.host, result.log
+            case e.OrderAnswered():
+                self._note_answer(event.task, event.result)
+            case e.RacerPromoted():
+                self._attempts[event.task] = event.attempt
             case e.CheckAnswered(result=result):
                 log = next((each.log for each in result.failures if each.log), "")
                 self._answers[result.request_id] = result.host, log
@@ -191,6 +195,17 @@ class LogIndex:
                 self._answers[review.request_id] = review.host, ""
             case _:
                 pass
+
+    def _note_order(self, event: e.OrderSent) -> None:
+        if event.races is None:
+            self._attempts[event.task] = event.attempt
+        folder = attempt_logs(self._run, event.task, event.attempt)
+        self._folders.setdefault(event.task, []).append((event.attempt, folder))
+
+    def _note_answer(self, task: str, result: WorkResult) -> None:
+        if result.outcome == "candidate" and f"{task}/{self._attempts.get(task)}" not in self._answers:
+            self._attempts[task] = result.attempt  # Of two that race, the first candidate takes the front.
+        self._answers[f"{task}/{result.attempt}"] = result.host, result.log
 
     def _add(self, task: str, folder: Path) -> None:
         self._folders.setdefault(task, []).append((self._attempts.get(task, 0), folder))

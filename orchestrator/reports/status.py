@@ -24,7 +24,7 @@ from forgepool.orchestrator.decisions.reviews.task_reviews import short_of_budge
 from forgepool.orchestrator.plan.readiness import Waiting, why_waiting
 from forgepool.orchestrator.reports.costs import ReportedLedger, RunBill, bill
 from forgepool.orchestrator.reports.event_text import answer_with
-from forgepool.orchestrator.reports.host_text import clock
+from forgepool.orchestrator.reports.host_text import clock, race_words
 from forgepool.orchestrator.reports.queue_status import EntryStanding, place_words, standings
 from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState, branch_of
@@ -196,7 +196,7 @@ def _task(waits: "Waits", task: TaskState, now: float) -> TaskStanding:
     return TaskStanding(
         task=task.id,
         phase=waits.phase_name(task),
-        attempts=task.attempt,
+        attempts=task.last_attempt,
         commit=task.commit or None,
         seconds=round(max(0.0, end - task.first_started), 2) if task.first_started else None,
         host=task.result.host if task.result else host,
@@ -286,6 +286,10 @@ class Waits:
 
     def reason(self, task: TaskState) -> str:
         """Return in a few words what a task waits for, or who works on it."""
+        beside = race_words(self.state, task) if self.live else ""
+        return "; ".join(words for words in (self._reason(task), beside) if words)
+
+    def _reason(self, task: TaskState) -> str:
         if not self.live and task.phase in _AT_WORK:
             return self._resumed
         match task.phase:

@@ -12,6 +12,7 @@ from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
 from forgepool.orchestrator.decisions.orders.kept_work import find_returned, find_work
 from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order, list_closed_accounts
+from forgepool.orchestrator.decisions.orders.races import index_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
@@ -69,8 +70,7 @@ def priors(course: PlanIndex, state: RunState, planned: Task) -> tuple[Prior, ..
 
 def _prior(course: PlanIndex, state: RunState, need: TaskNeed) -> Prior:
     task = state.tasks[need.id]
-    summary = task.result.claimed_summary if task.result else ""
-    paths = task.result.paths if task.result else ()
+    summary, paths = (task.result.claimed_summary, task.result.paths) if task.result else ("", ())
     return Prior(
         task=need.id,
         full=need.full,
@@ -96,7 +96,8 @@ def send_message(
     """Send a message that is owed an answer; a landing also removes the refs `done`. Raises BrokerAway."""
     match sent.kind:
         case "order":
-            message = order(course, state, state.tasks[sent.task], sent, now=now, resent=resent)
+            attempt = state.attempt_at(sent.task, message=sent.message_id)
+            message = order(index_for(course, attempt), state, attempt, sent, now=now, resent=resent)
             send(run_order, message, message_id=sent.message_id, queue=queue)
         case "check":
             send(check, check_request(course, state, sent, now=now), message_id=sent.message_id, queue=queue)
@@ -109,14 +110,12 @@ def send_message(
             of_whole = wave_review_request(course, state, sent, now=now, resent=resent)
             send(review, of_whole, message_id=sent.message_id, queue=queue)
         case "landing":
-            landing = land_request(course, state, sent, now=now, done=done)
-            send(land, landing, message_id=sent.message_id, queue=queue)
+            send(land, land_request(course, state, sent, now=now, done=done), message_id=sent.message_id, queue=queue)
 
 
 _MAY_LIE_S = 3600.0
 """Seconds a message may lie in a queue before it is stale. Counted from each sending."""
-_MOST_SIBLINGS = 100
-_MOST_FILES = 50
+_MOST_SIBLINGS, _MOST_FILES = 100, 50
 _MOST_TOLD = 100
 """The largest number of a wave's tasks that its reviewer is told about."""
 _MOST_CLAIMED = 20_000

@@ -173,7 +173,8 @@ _OF_ATTEMPTS = (candidate_ref, result_ref, work_ref)
 
 def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: Path) -> list[str]:
     """
-    List the refs of the tasks that landed last, for the next landing to remove. A merge queue removes its own.
+    List the refs of the tasks that landed last, for the next landing to remove, but for those of attempts that lost a
+    race. A merge queue removes its own.
 
     Left out are tasks that a check under way may still compose, and transcripts that the run's folder lacks; ten of
     them are brought here at once.
@@ -190,7 +191,7 @@ def find_done_refs(course: PlanIndex, state: RunState, mirror: Mirror, folder: P
             bring_home(mirror, state.run, folder, tasks=away)
     names: list[str] = []
     for task in landed:
-        attempts = range(1, task.attempt + 1)
+        attempts = [number for number in range(1, task.last_attempt + 1) if number not in task.withdrawn]
         names += [ref(state.run, task.id, attempt) for attempt in attempts for ref in _OF_ATTEMPTS]
         here = (attempt for attempt in attempts if _transcript(folder, task.id, attempt).exists())
         names += [marker_ref(state.run, task.id), *(progress_ref(state.run, task.id, attempt) for attempt in here)]

@@ -24,6 +24,7 @@ from forgepool.orchestrator.journal.events import (
     Event,
     PartRestarted,
     ProfileChosen,
+    RacerWithdrawn,
     RunEnded,
     RunPaused,
     TaskCancelled,
@@ -210,7 +211,7 @@ class Loop(Sender):
         used = None
         events: list[Event] = []
         if message.kind == "order":
-            task = self.state.tasks[message.task]
+            task = self.state.attempt_at(message.task, message=message.message_id)
             events = recovery.recover_result(self.state, self.mirror, task)
             used = None if events else recovery.find_seen_use(self.course, self.state, self.mirror, task)
         elif message.kind == "landing":
@@ -228,8 +229,7 @@ class Loop(Sender):
                 if request.do in ("add", "budget"):
                     what = "no task is added" if request.do == "add" else "the budget stays"
                     self.wishes.untold.append(f"{what}: {why}")
-            asked = self._granted(request)
-            events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in asked]
+            events = [self._with_use(one) for one in self._granted(request)]
             for event in events:
                 self._note_reviewer(event)
             try:
@@ -246,9 +246,11 @@ class Loop(Sender):
     def _granted(self, request: PersonRequest) -> list[Event]:
         return grant_request(self.course, self.state, request)
 
-    def _with_use(self, event: TaskCancelled) -> TaskCancelled:
-        """Add the use of the cancelled attempt, where there is one and the hub can be asked."""
-        task = self.state.tasks[event.task]
+    def _with_use(self, event: Event) -> Event:
+        """Add the use of a cancelled attempt, or of one that lost a race, where the hub can be asked for it."""
+        if not isinstance(event, TaskCancelled | RacerWithdrawn):
+            return event
+        task = self.state.attempt_at(event.task, event.attempt if isinstance(event, RacerWithdrawn) else None)
         if task.phase != "running" or task.message is None:
             return event
         self._note_holder(task.message)
@@ -291,7 +293,7 @@ class Loop(Sender):
                 )
                 if not events or (isinstance(events[0], RunEnded) and self._is_keeping()):
                     break
-                events = [self._with_use(one) if isinstance(one, TaskCancelled) else one for one in events]
+                events = [self._with_use(one) for one in events]
                 events, refused = self._reserve(recovery.unless_landed(self.state, self.mirror, events))
                 decided += self._take(events)
                 if refused or any(isinstance(event, TasksHeld) for event in events):
@@ -313,12 +315,11 @@ class Loop(Sender):
 
     def _is_keeping(self) -> bool:
         """
-        Tell whether a worker may still keep the files of a cancelled attempt; the run's own workers end with the run.
+        Tell whether a worker may still keep the files of an attempt that was ended; the run's own end with the run.
 
         It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
-        cancelled = ((task, task.attempt) for task in self.state.in_phase("cancelled") if task.attempt)
-        orders = [f"{self.state.run}.{task.id}.{at}" for task, at in cancelled if at not in task.works]
+        orders = self.state.list_ended_orders()
         if not orders:
             return False
         # Its last word may have come after this turn read the answers, so one more turn reads them.

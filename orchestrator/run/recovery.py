@@ -19,6 +19,7 @@ from forgepool.orchestrator.journal.events import (
     LandingAnswered,
     OrderAnswered,
     OrderSent,
+    RacerPromoted,
     TaskAlreadyThere,
     TaskFailed,
     TaskParked,
@@ -41,7 +42,7 @@ from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.mirror import Mirror
 from forgepool.worktrees.hub.target import is_contained
 
-_GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent)
+_GIVING_UP = (TaskFailed, TaskReturned, TaskParked, OrderSent, RacerPromoted)
 _RESULTS = (candidate_ref, result_ref)
 _MAY_HAVE_LANDED = ("queued", "testing", "reviewing", "reviewed", "landing")
 
@@ -54,7 +55,7 @@ def recover_events(state: RunState, mirror: Mirror) -> list[Event]:
     landing = state.train.landing
     together = landing.intent.entries[:-1] if landing is not None else ()
     events: list[Event] = []
-    for task in state.tasks.values():
+    for task in (*state.tasks.values(), *state.racers.values()):
         if task.id in together:
             # They land with the last of them, or not at all.
             continue

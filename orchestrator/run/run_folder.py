@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work
 from forgepool.orchestrator.journal.events import (
     Event,
     OrderAnswered,
+    OrderSent,
     PlanRevised,
     TaskRejected,
     TaskRetried,
@@ -273,13 +274,17 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
     for run in [] if timed and not plan.budget.capped else _earlier_runs(settings, plan):
         try:
             works = _read_works(run)
-            first = dict(works)
+            first, raced = dict(works), dict[str, Task]()
             for recorded in read(run):
                 event = recorded.event
                 if isinstance(event, OrderAnswered) and event.result.outcome in ("candidate", "reported"):
                     took[event.task].append(max(0.0, event.result.finished_at - event.result.started_at))
-                    if event.result.spent.tokens and event.task in works:
-                        used[describe_work(works[event.task])].append(event.result.spent)
+                    work = raced.get(event.result.order_id, works.get(event.task))
+                    if event.result.spent.tokens and work is not None:
+                        used[describe_work(work)].append(event.result.spent)
+                elif isinstance(event, OrderSent) and event.rung and event.task in works:
+                    rungs = list_rungs(first[event.task])
+                    raced[event.message_id] = rungs[min(event.rung, len(rungs)) - 1]
                 elif isinstance(event, TaskRetried) and event.model:
                     # From here on another model than the plan's does it.
                     works.pop(event.task, None)
@@ -291,7 +296,21 @@ def learn_from_runs(settings: Settings, plan: Plan) -> PlanIndex:
         except JournalUnreadable:
             continue
     seconds = {} if timed else {task: statistics.median(each) for task, each in took.items()}
-    return PlanIndex(plan, seconds, learned_use=used)
+    index = PlanIndex(plan, seconds, learned_use=used)
+    return replace(index, racing=frozenset(task for task, why in list_races(index, settings).items() if not why))
+
+
+def list_races(course: PlanIndex, settings: Settings) -> Mapping[str, str]:
+    """Return, by task that is to race, why it does not, by the families in this host's table; empty where it does."""
+    if not any(task.race for task in course.plan.tasks):
+        return {}
+    # Imported late: most plans race nothing, and commands that only look at runs start sooner.
+    from forgepool.orchestrator.decisions.orders.races import explain_races
+    from forgepool.workers.agents.families import find_family
+    from forgepool.workers.llm.routing.table import read_table
+
+    table = read_table(settings.models_file)
+    return explain_races(course, lambda model: table.family(model) or find_family(model))
 
 
 def _earlier_runs(settings: Settings, plan: Plan) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Protocol
 import structlog
 
 from forgepool.orchestrator.decisions.orders.purse import limits_of_order
+from forgepool.orchestrator.decisions.orders.races import index_for
 from forgepool.orchestrator.decisions.orders.start_orders import places_of
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in
@@ -185,15 +186,15 @@ class Sender:
                 if event.message_id in owed:
                     self._send(owed[event.message_id], resent=False)
             elif isinstance(event, PathsGranted | PathsQueued | PathsRefused) and event.number is not None:
-                self._reply(self.state.tasks[event.task], event.number)
+                self._reply(self.state.attempt_at(event.task, event.attempt), event.number)
             elif isinstance(event, MoneyGranted | MoneyQueued):
-                self._reply_money(self.state.tasks[event.task])
+                self._reply_money(self.state.attempt_at(event.task, event.attempt))
 
     def _reply(self, task: TaskState, number: int) -> None:
         """Tells an attempt what is journaled of its question."""
         self.keep()
-        ask, message = task.asks[number], task.message
-        if ask.verdict is not None and message is not None:
+        ask, message = task.asks.get(number), task.message
+        if ask is not None and ask.verdict is not None and message is not None:
             self.link.reply(message.message_id, number, PathsAnswer(verdict=ask.verdict, why=ask.why))
 
     def _reply_money(self, task: TaskState) -> None:
@@ -250,12 +251,13 @@ class Sender:
 
     def _move(self, sent: Outstanding) -> None:
         """Send an order that waits behind those of other runs to a host that is free, where there is one."""
-        host = self._places().take(self.state.tasks[sent.task], but=self.watch.sent_to[sent.message_id])
+        attempt = self.state.attempt_at(sent.task, message=sent.message_id)
+        host = self._places(attempt).take(attempt, but=self.watch.sent_to[sent.message_id])
         if host and self.link.idle(queue_of_host(ORDERS, host)):
             self._send_to(host, sent, resent=True)
 
-    def _places(self) -> Places:
-        return places_of(self.course, self.state, self.clock(), self._order_hosts())
+    def _places(self, attempt: TaskState) -> Places:
+        return places_of(index_for(self.course, attempt), self.state, self.clock(), self._order_hosts())
 
     def _order_hosts(self) -> tuple[Host, ...]:
         return list_order_hosts(self._workers(ORDERS))
@@ -270,10 +272,10 @@ class Sender:
             reviewed = QUEUE[sent.kind] == REVIEWS
             able = partial(find_reviewers, course=self.course, authors=self._authors(sent)) if reviewed else list
             return choose_gate_host(sent.kind, present, self.state, self.watch.sent_to, self.clock(), able=able)
-        task = self.state.tasks[sent.task]
+        task = self.state.attempt_at(sent.task, message=sent.message_id)
         if not resent:
             return task.sent_to
-        places = self._places()
+        places = self._places(task)
         stays = any(one.name == task.sent_to for one in places.able(task))
         return task.sent_to if stays else places.take(task)
 

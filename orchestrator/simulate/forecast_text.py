@@ -36,6 +36,8 @@ def lines(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, wan
     yield f"makespan: {_range(spread)}"
     yield f"landed: all tasks in {forecast.all_landed} of {count_of(forecast.seeds, 'run')}{_middle(forecast)}"
     yield f"cost: {cost_words(index, forecast)}"
+    if index.racing:
+        yield f"races: {', '.join(sorted(index.racing))}; their first two models begin together, if slots are left"
     yield from _bound_lines(forecast)
     yield _one_more(forecast)
     yield from _based_on(index, based, fitted, wanted)
@@ -176,6 +178,7 @@ def as_json(index: PlanIndex, forecast: Forecast, based: Grounds, fitted: Fit, w
         "seeds": forecast.seeds,
         "makespan_s": _spread(forecast.makespan_s),
         "all_landed_runs": forecast.all_landed,
+        "races": sorted(index.racing),
         "middle": {"seed": forecast.middle.seed, "phases": dict(forecast.middle.phases)},
         "cost": {
             "known_usd": _spread(forecast.known_usd) if forecast.unknown < forecast.paid or not forecast.paid else None,

@@ -218,7 +218,9 @@ class _Run:
         of_wave = self.state.wave_review.review.message
         if of_wave is not None and of_wave.message_id == message_id:
             return True
-        return any(message.message_id == message_id for message in self.state.tasks[span.tasks[-1]].messages)
+        task = span.tasks[-1]
+        beside = (self.state.racers[task],) if task in self.state.racers else ()
+        return any(one.message_id == message_id for each in (self.state.tasks[task], *beside) for one in each.messages)
 
     def _end(self, span: SimulatedSpan, how: Literal["good", "red", "cancelled"]) -> None:
         span.ends_s, span.how = self.now, how

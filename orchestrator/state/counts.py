@@ -79,7 +79,7 @@ class EventCounts:
                 self.timed["waits", kind].add(at - sent_at)
             case e.MessageLost(message_id=message):
                 self.counted["answers", "lost"] += self._end(message) == "order"
-            case e.CheckCancelled(message_id=message):
+            case e.CheckCancelled(message_id=message) | e.RacerWithdrawn(message_id=message):
                 self._end(message)
             case e.OrderAnswered(result=result):
                 self._end(result.order_id)

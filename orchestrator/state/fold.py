@@ -11,8 +11,8 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.state.hosts import HostHealth
 from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
-from forgepool.orchestrator.state.steps import budget_steps, task_steps, train_steps
-from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_order, lose_review, reopen
+from forgepool.orchestrator.state.steps import budget_steps, race_steps, task_steps, train_steps
+from forgepool.orchestrator.state.steps.task_steps import begin_afresh, lose_review, reopen
 from forgepool.orchestrator.state.steps.train_steps import lose_check, lose_landing, settle_phases
 from forgepool.orchestrator.state.task import RETRIABLE, TERMINAL, IllegalStep, Phase, TaskState
 
@@ -28,7 +28,7 @@ def take_message(state: RunState, event: e.MessageTaken) -> None:
     elif message.kind == "review":
         state.tasks[message.task].review.holder = holder
     else:
-        state.tasks[message.task].holder = holder
+        state.attempt_at(message.task, message=event.message_id).holder = holder
 
 
 def lose_message(state: RunState, event: e.MessageLost, at: float) -> None:
@@ -44,7 +44,7 @@ def lose_message(state: RunState, event: e.MessageLost, at: float) -> None:
     elif message.kind == "landing":
         lose_landing(state, event, at)
     else:
-        lose_order(state.tasks[message.task], event, at)
+        race_steps.lose_attempt(state, message, event, at)
 
 
 def _owed(state: RunState, message_id: str) -> Outstanding:
@@ -115,6 +115,7 @@ def revise_plan(state: RunState, event: e.PlanRevised, at: float) -> None:
             raise IllegalStep(f"'{task.id}' may have landed, and is not replaced")
         state.train.leave(task.id)
         state.held.discard(task.id)
+        race_steps.end_race(state, task)
         begin_afresh(task, at)
     for task in (state.step(one, "blocked") for one in event.reopened):
         reopen(task, at)
@@ -161,6 +162,7 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
         _apply_train_event(state, event, at)
     else:
         _apply_queue_event(state, event, at)
+    race_steps.share(state, event)
     _note_host(state, event, at)
     if isinstance(event, e.OrderSent | e.ReviewSent | e.WaveReviewSent) and (
         event.reserved_usd or event.reserved_tokens
@@ -215,32 +217,29 @@ def _apply_run_event(state: RunState, event: e.RunEvent, at: float) -> None:
 def _apply_order_event(state: RunState, event: e.OrderEvent, at: float) -> None:
     match event:
         case e.OrderSent():
-            task_steps.send_order(state, state.step(event.task, "pending"), event, at)
+            race_steps.begin_attempt(state, event, at)
         case e.MessageTaken():
             take_message(state, event)
         case e.MessageLost():
             lose_message(state, event, at)
         case e.OrderAnswered():
-            task_steps.answer_order(state, state.step(event.task, "running", "pending"), event, at)
+            race_steps.take_answer(state, event, at)
         case e.WorkKept():
-            task = state.tasks[event.task]
-            task.works = task.works | {event.attempt: event}
-        case e.PathsAsked():
-            task_steps.ask_paths(state.step(event.task, "running"), event, at)
-        case e.PathsGranted():
-            task_steps.grant_paths(state.step(event.task, "running"), event)
-        case e.PathsQueued():
-            task_steps.queue_paths(state.step(event.task, "running"), event)
-        case e.PathsRefused():
-            task_steps.refuse_paths(state.step(event.task, "running"), event)
+            budget_steps.keep_work(state.tasks[event.task], event)
+        case e.PathsAsked() | e.PathsGranted() | e.PathsQueued() | e.PathsRefused():
+            budget_steps.change_paths(race_steps.find_at_work(state, event.task, event.attempt), event, at)
         case e.MoneyAsked() | e.MoneyGranted() | e.MoneyQueued():
-            budget_steps.change_money(state.step(event.task, "running"), event, at)
+            budget_steps.change_money(race_steps.find_at_work(state, event.task, event.attempt), event, at)
         case e.LockExtended():
             task_steps.extend_lock(state.step(event.task, "candidate"), event)
         case e.ProfileChosen():
             task_steps.choose_profile(state.step(event.task, *_GOING_ON), event)
         case e.ContextRebuilt():
-            task_steps.rebuild_context(state.step(event.task, "running"), event)
+            task_steps.rebuild_context(race_steps.find_at_work(state, event.task, event.attempt), event)
+        case e.RacerPromoted():
+            race_steps.promote_racer(state, event, at)
+        case e.RacerWithdrawn():
+            race_steps.withdraw_racer(state, event)
         case other:
             assert_never(other)
 

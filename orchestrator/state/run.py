@@ -79,6 +79,8 @@ class RunState:
     """By task, the model that a person has chosen for its next attempts, in place of the plan's."""
     rungs: dict[str, int] = field(default_factory=dict)
     """By task, the place, from 1, of its model in its ladder, once it has had more than one attempt."""
+    racers: dict[str, TaskState] = field(default_factory=dict)
+    """By task, the attempt that works beside the one in front: `running`, or a `candidate` that waits behind it."""
     additions: dict[str, int] = field(default_factory=dict)
     """By the key of each addition, how many tasks it added."""
     lead: LeadState = field(default_factory=LeadState)
@@ -208,6 +210,8 @@ class RunState:
         """Take the step of a run's last event. Raises IllegalStep."""
         if not self.all_ended:
             raise IllegalStep("a run does not end while a task may still go on")
+        if self.racers:
+            raise IllegalStep("a run does not end while an attempt races")
         if self.wave.message is not None and self.wave.tasks:
             raise IllegalStep("a run does not end while its target is checked")
         if self.wave_review.review.message is not None:
@@ -240,10 +244,29 @@ class RunState:
     def outstanding(self) -> dict[str, Outstanding]:
         """Return, by message id, the messages whose answers are due."""
         asked = (review.message for review in self.reviews())
-        orders = (task.message for task in self.phases.each("running"))
+        orders = (task.message for task in self.working())
         owed = {one.message_id: one for one in (*orders, *asked) if one is not None}
         of_waves = (one for one in (self.wave.message, self.wave_review.review.message) if one is not None)
         return owed | {one.message_id: one for one in (*self.train.messages(), *of_waves)}
+
+    def working(self) -> list[TaskState]:
+        """Return the attempts under way, in no order: those in front, then those that race beside one."""
+        beside = (racer for racer in self.racers.values() if racer.phase == "running")
+        return [*self.phases.each("running"), *beside]
+
+    def attempt_at(self, task: str, attempt: int | None = None, *, message: str = "") -> TaskState:
+        """Return the attempt of that number, or with that order; the one in front, where none races beside it."""
+        racer = self.racers.get(task)
+        if racer is None:
+            return self.tasks[task]
+        owed = racer.message is not None and racer.message.message_id == message
+        return racer if owed or racer.attempt == attempt else self.tasks[task]
+
+    def list_ended_orders(self) -> list[str]:
+        """Return the orders that were cancelled or lost a race, and whose workers have told of no files."""
+        ended = [(task, task.attempt) for task in self.in_phase("cancelled") if task.attempt]
+        ended += [(task, attempt) for task in self.tasks.values() for attempt in task.withdrawn]
+        return [f"{self.run}.{task.id}.{attempt}" for task, attempt in ended if attempt not in task.works]
 
     def reviews(self) -> Iterator[ReviewState]:
         """Yield the reviews that may be under way: of tasks at the gate, and of a lead's synthesis."""
@@ -260,14 +283,16 @@ class RunState:
             return self.wave_review.review.holder
         if message.kind in ("check", "landing"):
             return self.train.holder(message)
-        task = self.tasks[message.task]
-        return task.review.holder if message.kind == "review" else task.holder
+        if message.kind == "review":
+            return self.tasks[message.task].review.holder
+        return self.attempt_at(message.task, message=message.message_id).holder
 
     def messages_about(self, event: e.Event) -> tuple[Outstanding, ...]:
         """Return the messages about the event's subject; only their answers can become needless by it."""
         task = self.tasks.get(getattr(event, "task", ""))
         if task is not None:
-            return (*task.messages, *self.train.messages())
+            racer = self.racers.get(task.id)
+            return (*task.messages, *(() if racer is None else racer.messages), *self.train.messages())
         if isinstance(event, e.CarDissolved | e.TipMoved):
             return self.train.messages()
         of_any = isinstance(event, e.MessageLost | e.WaveApproved | e.RunResumed | e.RunEnded)
@@ -303,7 +328,7 @@ class RunState:
 
     def task_of(self, order_id: str) -> TaskState | None:
         """The task whose attempt under way is this order."""
-        owed = (task for task in self.phases.each("running") if task.message is not None)
+        owed = (task for task in self.working() if task.message is not None)
         return next((task for task in owed if task.message and task.message.message_id == order_id), None)
 
     def note_held(self, tasks: Mapping[str, tuple[str, str]], at: float) -> None:

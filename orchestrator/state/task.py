@@ -80,7 +80,15 @@ class TaskState:
     id: str
     phase: Phase = "pending"
     attempt: int = 0
-    """Orders sent so far; numbers the next one."""
+    """The attempt in front: the newest one, but where two have raced."""
+    newest: int = 0
+    """The newest attempt that has begun a race."""
+    races: bool = False
+    """Another attempt works beside the one in front; `RunState.racers` has it."""
+    withdrawn: tuple[int, ...] = ()
+    """Attempts that raced, and were not needed any more."""
+    rung: int = 0
+    """The place, from 1, in the ladder of the model of an attempt beside another."""
     charged: int = 0
     """Attempts that count: those lost to infrastructure do not."""
     moved: int = 0
@@ -186,6 +194,11 @@ class TaskState:
     landed_on_host: str = ""
     entered: "Callable[[TaskState, Phase], None] | None" = field(default=None, repr=False, compare=False)
     """Called with the task and the phase that it has left, whenever it enters one."""
+
+    @property
+    def last_attempt(self) -> int:
+        """Return the number of orders sent so far."""
+        return max(self.attempt, self.newest)
 
     @property
     def messages(self) -> tuple[Outstanding, ...]:

@@ -103,8 +103,8 @@ def _attempt(order: WorkOrder, settings: Settings, mirror: Mirror, blank: WorkRe
             result = mask_result(blank.model_copy(update={**ended.fields, "finished_at": time.time()}))
             with limit_git(_LATE_KEEP_S if stop() else _KEEP_S):
                 result = _keep_unverified(workspace, ended.tree, result, stop)
-    if result.unverified is not None and stop():
-        _tell_kept(order, settings, result)
+    if stop() and (result.unverified is not None or result.spent.tokens):
+        _tell_last(order, settings, result)
     return result
 
 
@@ -165,7 +165,7 @@ def _keep_unverified(workspace: Workspace, tree: TreeId | None, result: WorkResu
 
     Those of an attempt that another one continues are there already, with its conversation.
     """
-    if result.resumable:
+    if result.resumable and not stop():
         return result
     git, base = workspace.mirror.git, workspace.base
     try:
@@ -193,11 +193,21 @@ def _has_lease(order: WorkOrder, settings: Settings) -> bool:
     return False
 
 
-def _tell_kept(order: WorkOrder, settings: Settings, result: WorkResult) -> None:
-    """Tell the run of work whose result it does not want any more; a note that is lost leaves the ref in the hub."""
+def _tell_last(order: WorkOrder, settings: Settings, result: WorkResult) -> None:
+    """
+    Tell the run of work whose result it does not want any more. A note that is lost leaves the ref in the hub, and the
+    run's own estimate of the use.
+    """
     if settings.broker_url is None:
         return
-    note = WorkNote(order_id=order.order_id, commit=result.unverified or "", withheld=result.withheld)
+    note = WorkNote(
+        order_id=order.order_id,
+        commit=result.unverified or "",
+        withheld=result.withheld,
+        spent=result.spent,
+        models=result.models,
+        families=result.families,
+    )
     with suppress(*BrokerAway), connect(settings.broker_url) as client:
         tell(client, order.run, note)
 

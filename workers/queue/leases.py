@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 _KEEP_S = 24 * 3600
 """Seconds a fence or a done mark is kept: longer than a message may lie in a queue."""
+_HEARS_S = 0.5
+"""Longest seconds until a holder hears of a fence: the loser of a race costs money as long as it works."""
 
 _CLAIM = """
 if redis.call('exists', KEYS[2]) == 1 then return 'fenced' end
@@ -91,7 +93,7 @@ class Lease:
             self._gone.set()
 
     def _keep(self) -> None:
-        while not self._released.wait(self.ttl_s / 4) and not self.is_lost():
+        while not self._released.wait(min(self.ttl_s / 4, _HEARS_S)) and not self.is_lost():
             self.renew()
 
     def release(self) -> None:
@@ -122,7 +124,7 @@ def claim(client: Redis, message_id: str, *, token: str, host: str, ttl_s: float
 
 
 def fence(client: Redis, message_id: str) -> None:
-    """End a message for good. Its holder stops within a quarter of the lease's life, and no worker begins it again."""
+    """End a message for good. Its holder hears of it within half a second, and no worker begins it again."""
     client.set(_keys(message_id)[1], "1", ex=_KEEP_S)
 
 

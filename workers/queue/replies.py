@@ -16,7 +16,7 @@ import structlog
 from forgepool.workers.queue.broker import BrokerAway, Redis, ask_key
 from forgepool.workers.queue.leases import keep_s, key_of_done
 from forgepool.workers.queue.signing import NotSigned, sign, verify
-from forgepool.workers.schema.orders import LimitKind, Message, WorkOrder
+from forgepool.workers.schema.orders import LimitKind, Message, Spent, WorkOrder
 
 log = structlog.get_logger()
 
@@ -38,13 +38,17 @@ class MessageStarted(Message):
 
 
 class WorkNote(Message):
-    """A worker has kept the files of an attempt that was stopped, and whose result nothing waits for."""
+    """A worker's last word on an attempt that was stopped, and whose result nothing waits for: its files, its use."""
 
     kind: Literal["work_kept"] = "work_kept"
     order_id: str
     commit: str
     withheld: str = ""
     """The reason why the hub does not have the commit, as in a result."""
+    spent: Spent | None = None
+    """Its use, with that of the attempts it resumed; None from workers that do not tell."""
+    models: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
 
 
 class MessageRefused(Message):

@@ -123,7 +123,7 @@ def find_transcript(kept: KeptRun, task: str, attempt: int | None) -> Transcript
         CannotRun: there is none.
     """
     state = kept.state()
-    sent = state.tasks[task].attempt
+    sent = state.tasks[task].last_attempt
     if attempt is not None and attempt > sent:
         raise CannotRun(f"task '{task}' of run {kept.options.run} has had only {count_of(sent, 'attempt')}")
     for number in [attempt] if attempt is not None else range(sent, 0, -1):

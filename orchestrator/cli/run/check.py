@@ -31,6 +31,7 @@ from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.plan.validation.facts import Fault
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
+from forgepool.orchestrator.run.run_folder import list_races
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
 from forgepool.supervisor.checks.results.failures import describe_red_base
 from forgepool.supervisor.messages.answers import CheckResult
@@ -64,6 +65,8 @@ class PlanPreview(TypedDict):
     width: int
     width_is_exact: bool
     waves: list[list[str]]
+    races: dict[str, str]
+    """By task that is to race, why it does not; empty where it does."""
     conflicts: list[PlanConflict]
     problems: list[str]
 
@@ -259,6 +262,7 @@ def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:
         "width": shown.width,
         "width_is_exact": shown.width_is == "exact",
         "waves": [list(wave) for wave in shown.waves],
+        "races": dict(list_races(course, Settings())),
         "conflicts": conflicts,
         "problems": problems,
     }
@@ -296,6 +300,10 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
         say(f"  {a} and {b}: {glob_a} meets {glob_b}{there}")
     if len(conflicts) > _MOST_SHOWN:
         say(f"  ... and {len(conflicts) - _MOST_SHOWN} more pairs; --json has them all")
+    if answer["races"]:
+        say("")
+    for name, why in answer["races"].items():
+        say(f"{name} {f'is to race, and {why}' if why else 'races: its first two models begin together'}")
     for problem in answer["problems"]:
         say(f"\nproblem: {problem}")
 

@@ -20,9 +20,9 @@ from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.leftovers import (
     Leftover,
     folder_bytes,
+    list_kept_tasks,
     list_leftovers,
     list_plan_texts,
-    list_unlanded_tasks,
     mirror_of,
     reclaim,
     refs_left,
@@ -123,7 +123,7 @@ def _row(each: Leftover, named: set[str], older_s: float, settings: Settings, *,
         hub=each.hub,
         bytes=folder_bytes(each.folder),
         refs=0,
-        tasks=list(list_unlanded_tasks(each.state)),
+        tasks=list(list_kept_tasks(each.state)),
     )
     if each.busy:
         return replace(row, kept="it is running")
@@ -144,7 +144,7 @@ def _row(each: Leftover, named: set[str], older_s: float, settings: Settings, *,
 
 def _why_kept(each: Leftover, settings: Settings) -> str:
     """Return why a run stays without --hub: its work is in the hub, or may be; empty where it has left none."""
-    unlanded = list_unlanded_tasks(each.state)
+    unlanded = list_kept_tasks(each.state)
     try:
         left = unlanded and refs_left(mirror_of(each.hub, settings), each.state, markers_too=True)
         return "the hub has its work; --hub removes both" if left else ""

@@ -54,7 +54,7 @@ def answer_money(course: PlanIndex, state: RunState) -> Sequence[MoneyGranted | 
     Answer the oldest request for more that can be met; any other waits for what comes back. One at a time: what is
     granted to one is gone for the next.
     """
-    asking = [(task.money, task) for task in state.in_phase("running") if task.money is not None]
+    asking = [(task.money, task) for task in state.working() if task.money is not None]
     if not asking:
         return []
     asking.sort(key=lambda one: (one[0].at, one[1].id))
@@ -214,7 +214,7 @@ def _find_used_up(
 
 def can_pay(course: PlanIndex, state: RunState, task: TaskState, expected: Expected) -> bool:
     """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
-    if any(awaits_money(course, one) for one in state.in_phase("running")):
+    if any(awaits_money(course, one) for one in state.working()):
         return False
     face = face_order(course, state, task)
     return _find_used_up(face, state, task, face.ledger_for_order(state, task.id), expected) is None

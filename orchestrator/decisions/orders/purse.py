@@ -188,7 +188,7 @@ def hold_back_for_money(course: PlanIndex, state: RunState, able: Iterable[str])
     """
     if not course.budget(state).capped:
         return frozenset()
-    running = [task for task in state.in_phase("running") if task.id in course.paid]
+    running = [task for task in state.working() if task.id in course.paid]
     if any(awaits_money(course, task) for task in running):
         return course.paid
     waiting = [state.tasks[name] for name in able if name in course.paid]
@@ -327,7 +327,7 @@ class Purse:
 
 def may_come_back(state: RunState) -> bool:
     """Tell whether an order or a review is under way whose reservation may turn out to be more than it used."""
-    orders = (task.uses.get(task.attempt) for task in state.in_phase("running"))
+    orders = (task.uses.get(task.attempt) for task in state.working())
     reviews = (review.uses.get(review.sent) for review in state.reviews() if review.message or review.batch)
     own = state.wave_review
     whole = own.use if own.review.message or own.review.batch else None

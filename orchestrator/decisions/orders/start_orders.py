@@ -4,6 +4,7 @@ Which orders to send now, on which base, with how much of the run's budget: pure
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
 from forgepool.orchestrator.decisions.orders.purse import (
@@ -44,9 +45,17 @@ Hosts = Sequence[Host] | None
 
 
 def next_orders(
-    course: PlanIndex, state: RunState, now: float, slots: int, check_slots: int, hosts: Hosts = None
+    course: PlanIndex,
+    state: RunState,
+    now: float,
+    slots: int,
+    check_slots: int,
+    hosts: Hosts = None,
+    *,
+    without: TaskState | None = None,
 ) -> list[OrderSent]:
-    running, streak = state.count("running"), state.streaks.get("order")
+    """Return the orders to send now; `without` is an attempt under way whose slot counts as free."""
+    running, streak = len(state.working()) - (without is not None), state.streaks.get("order")
     if streak is not None and streak.is_open:
         slots = 0 if streak.is_pausing(now) else 1
     free = slots - running
@@ -58,18 +67,22 @@ def next_orders(
     able = _Able(course, state, now, held)
     ready = (name for name in able.names() if not find_lack(course, state, state.tasks[name]))
     able = _Able(course, state, now, held | hold_back_for_money(course, state, ready))
-    orders = list(_started(course, state, able, free, places_of(course, state, now, hosts)))
+    places = partial(places_of, course, state, now, hosts, without=without)
+    orders = list(_started(course, state, able, free, places()))
     if not orders and course.budget(state).capped:
         # Who pays for nothing need not wait for money behind those who do.
         unpaid = _Able(course, state, now, able.held | course.paid)
-        orders = list(_started(course, state, unpaid, free, places_of(course, state, now, hosts)))
+        orders = list(_started(course, state, unpaid, free, places()))
     return orders
 
 
-def places_of(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> Places:
+def places_of(
+    course: PlanIndex, state: RunState, now: float, hosts: Hosts, *, without: TaskState | None = None
+) -> Places:
     """Return the free slots of the present hosts."""
+    running = (one for one in state.working() if one is not without)
     needs, kinds = course.host_needs, course.unlike_needs.keys() if hosts else ()
-    return Places.of(hosts, state.hosts, needs, kinds=kinds, running=state.phases.each("running"), now=now)
+    return Places.of(hosts, state.hosts, needs, kinds=kinds, running=running, now=now)
 
 
 def tell_lacking(course: PlanIndex, state: RunState, now: float, hosts: Hosts) -> list[Event]:
@@ -231,7 +244,7 @@ def _started(course: PlanIndex, state: RunState, able: _Able, free: int, places:
 def _order(
     course: PlanIndex, state: RunState, task: TaskState, now: float, reserved: Reservation, overtook: tuple[str, ...]
 ) -> OrderSent:
-    attempt = task.attempt + 1
+    attempt = task.last_attempt + 1
     message_id = f"{state.run}.{task.id}.{attempt}"
     resumes = find_resumable_attempt(course, state, task)
     # A survey is of the tree on which this run began, whatever commands have landed meanwhile.

@@ -80,8 +80,12 @@ def needs_money(course: PlanIndex) -> bool:
 
 
 def review_policy_of(course: PlanIndex, task: TaskState) -> ReviewPolicy:
-    """Return the plan's policy, with one more family of reviewers for each model of the ladder before the task's."""
+    """
+    Return the plan's policy, with one more family of reviewers for each model of the ladder before the task's; in a
+    race, for each attempt that came back.
+    """
     own, more = course.review_policy, course.rungs.get(task.id, 1) - 1
+    more = max(more, task.charged) if task.newest else more
     if more < 1 or own.script is not None or task.id in course.models:
         return own
     return own.model_copy(update={"reviewers": min(own.reviewers + more, MOST_REVIEWERS)})

@@ -56,16 +56,21 @@ class _Tree:
     steps: dict[StepKey, TraceStep]
     attempts: dict[str, TraceStep] = field(default_factory=dict)
     """By task, the last attempt."""
+    beside: dict[str, TraceStep] = field(default_factory=dict)
+    """By task, the attempt that races this one."""
     sent: dict[str, list[TraceStep]] = field(default_factory=dict)
     """By message that is not answered."""
 
     def take(self, event: e.Event, at: float) -> None:
         match event:
             case e.OrderSent():
+                front = None if event.races is None else self.attempts.pop(event.task, None)
                 self._begin_attempt(event.task, event.attempt, event.base, at)
                 planned = self.course.tasks.get(event.task)
                 agent = planned.agent.kind if planned is not None else ""
                 self._send("order", event.message_id, [event.task], at, base=event.base, agent=agent)
+                if front is not None:
+                    self.beside[event.task], self.attempts[event.task] = self.attempts[event.task], front
             case e.EntrySubmitted():
                 self._begin_attempt(event.task, event.revision, "", at)
             case e.CheckSent():
@@ -92,6 +97,7 @@ class _Tree:
             case e.CheckCancelled():
                 self._close(event.message_id, at, "cancelled")
             case e.OrderAnswered(result=result):
+                self._take_front(event)
                 self._close(result.order_id, at, result.outcome, result.detail, result)
             case e.CheckAnswered(result=answer) | e.WaveAnswered(result=answer):
                 self._close(answer.request_id, at, answer.verdict, _words(answer), answer)
@@ -104,6 +110,24 @@ class _Tree:
         self._end_attempt(event, at)
         self._note_task(getattr(event, "task", ""), at)
 
+    def _take_front(self, event: e.OrderAnswered) -> None:
+        """Let the first candidate of two attempts that race take the front."""
+        task, front, racer = event.task, self.attempts.get(event.task), self.beside.get(event.task)
+        if racer is None or front is None or event.result.outcome != "candidate":
+            return
+        orders = [step for steps in self.sent.values() for step in steps if step.kind == "order"]
+        if racer.facts["attempt"] == event.result.attempt and any(step.parent == front.key for step in orders):
+            self.attempts[task], self.beside[task] = racer, front
+
+    def _settle_race(self, event: e.RacerWithdrawn | e.RacerPromoted, at: float) -> None:
+        racer = self.beside.pop(event.task, None)
+        if isinstance(event, e.RacerPromoted):
+            self.attempts |= {} if racer is None else {event.task: racer}
+            return
+        self._close(event.message_id, at, "cancelled", event.why)
+        if racer is not None:
+            racer.close(at, "cancelled", event.why)
+
     def _end_attempt(self, event: e.Event, at: float) -> None:
         match event:
             case e.LandingAnswered(result=landing) if landing.outcome == "landed":
@@ -113,6 +137,8 @@ class _Tree:
                 self._close_attempt(event.task, at, event.reason.kind, event.reason.summary)
             case e.TaskCancelled():
                 self._close_attempt(event.task, at, "cancelled")
+            case e.RacerWithdrawn() | e.RacerPromoted():
+                self._settle_race(event, at)
             case e.EntryTold() if event.answer.word == "landed":
                 self._close_attempt(event.task, at, "landed")
             case _:

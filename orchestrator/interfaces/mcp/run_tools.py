@@ -244,7 +244,7 @@ def _why(look: RunLook, name: str) -> Answer:
     state = look.state
     task = state.tasks[name]
     rows = [row for row in attention(look.course, state, look.alive) if row.task == name]
-    answer: Answer = {"run": look.kept.options.run, "task": name, "attempts": task.attempt}
+    answer: Answer = {"run": look.kept.options.run, "task": name, "attempts": task.last_attempt}
     if look.kept.options.gate:
         stand = standing_of(state, task, look.alive.now)
         answer |= {"phase": stand.state, "why": explain_task(state, task, look.alive.now), "command": stand.next}

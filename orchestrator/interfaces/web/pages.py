@@ -171,7 +171,7 @@ def _row(look: RunLook, waits: Waits, task: TaskState) -> TaskRow:
         title=look.course.tasks[task.id].title,
         words=phase_words(task, phase),
         tone=tone(task.phase),
-        attempts=task.attempt,
+        attempts=task.last_attempt,
         why=why,
         commit=task.commit[:12],
         since=task.since,
@@ -355,7 +355,7 @@ def _tabs(logs: Sequence[TaskLog], recorded: Sequence[Recorded]) -> list[LogTab]
 
 def transcript_file(look: RunLook, task: TaskState) -> Path | None:
     """Return the transcript of the latest attempt that has one on this host."""
-    for attempt in range(task.attempt, 0, -1):
+    for attempt in range(task.last_attempt, 0, -1):
         path = attempt_logs(look.kept.folder, task.id, attempt) / TRANSCRIPT
         if path.is_file():
             return path

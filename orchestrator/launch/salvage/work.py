@@ -49,7 +49,7 @@ def find_works(state: RunState, task: TaskState, attempt: int | None = None) -> 
         CannotRun: it has landed, has left no files, or will be continued by its next attempt.
     """
     run = state.run
-    if task.phase in DONE:
+    if task.phase in DONE and not any(list_kept(state, task)):
         raise CannotRun(f"task '{task.id}' of run {run} is {task.phase}; only work that did not land can be salvaged")
     works = sorted(list_kept(state, task), key=lambda one: one.attempt)
     if attempt is not None and all(one.attempt != attempt for one in works):

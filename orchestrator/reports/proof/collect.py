@@ -213,7 +213,7 @@ def _outcome(kept: KeptRun, task: TaskState) -> TaskOutcome:
         id=task.id,
         title=planned.title,
         phase=task.phase,
-        attempts=task.attempt,
+        attempts=task.last_attempt,
         commit=task.commit,
         detail=task.detail,
         missing_survey=bool(survey_words(kept.course, task)),

@@ -32,7 +32,7 @@ def describe_run(course: PlanIndex, state: RunState, *, weight: int, waiting: in
         hub=name_hub(state.hub),
         target=state.target,
         weight=weight,
-        running=state.count("running"),
+        running=len(state.working()),
         waiting=waiting,
         paths=tuple(paths)[:_MOST_PATHS],
     )

@@ -1,11 +1,41 @@
-"""The effects of what an attempt asks of the run's budget."""
+"""The effects of what an attempt asks for, paths or more of the budget, and the last word of a stopped one."""
 
 from dataclasses import replace
 
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.plan.budget import MoneyAsk, Use
-from forgepool.orchestrator.state.steps.task_steps import interrupt_task
+from forgepool.orchestrator.state.steps.task_steps import (
+    ask_paths,
+    grant_paths,
+    interrupt_task,
+    queue_paths,
+    refuse_paths,
+)
 from forgepool.orchestrator.state.task import IllegalStep, TaskState
+
+
+def change_paths(
+    task: TaskState, event: e.PathsAsked | e.PathsGranted | e.PathsQueued | e.PathsRefused, at: float
+) -> None:
+    match event:
+        case e.PathsAsked():
+            ask_paths(task, event, at)
+        case e.PathsGranted():
+            grant_paths(task, event)
+        case e.PathsQueued():
+            queue_paths(task, event)
+        case e.PathsRefused():
+            refuse_paths(task, event)
+
+
+def keep_work(task: TaskState, event: e.WorkKept) -> None:
+    """Take in the last word of an attempt that was given up: what it tells of its use replaces the estimate."""
+    if event.commit or event.withheld:
+        task.works = task.works | {event.attempt: event}
+    use = task.uses.get(event.attempt)
+    if event.spent is not None and use is not None and use.spent is None and use.ended:
+        settled = replace(use, spent=event.spent, models=event.models, ended="")
+        task.uses = task.uses | {event.attempt: settled}
 
 
 def change_money(task: TaskState, event: e.MoneyAsked | e.MoneyGranted | e.MoneyQueued, at: float) -> None:

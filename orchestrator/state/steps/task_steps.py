@@ -19,8 +19,8 @@ from forgepool.workers.schema.orders import ReasonPack
 
 
 def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) -> None:
-    if event.attempt != task.attempt + 1:
-        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.attempt}")
+    if event.attempt != task.last_attempt + 1:
+        raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not follow {task.last_attempt}")
     task.enter("running", at)
     task.intended = ()
     state.elsewhere.pop(task.id, None)
@@ -239,7 +239,7 @@ def park_task(task: TaskState, event: e.TaskParked, at: float) -> None:
         interrupt_task(task, task.result.attempt, touched=task.result.paths)
     task.detail, task.parked_for, task.intended = event.question, event.why, ()
     if event.why == "question":
-        task.question, task.over = event.question, task.attempt
+        task.question, task.over = event.question, task.last_attempt
     else:
         task.question = ""
     task.enter("needs_human", at)
@@ -250,7 +250,7 @@ def cancel_task(task: TaskState, event: e.TaskCancelled, at: float) -> None:
     if task.message is not None and task.message.kind == "order":
         _give_up_use(task, event.used)
     detail = f"cancelled by {event.by}: {event.why}" if event.by else "cancelled"
-    task.message, task.detail, task.over, task.kept = None, detail, task.attempt, False
+    task.message, task.detail, task.over, task.kept = None, detail, task.last_attempt, False
     task.enter("cancelled", at)
 
 
@@ -263,7 +263,7 @@ def _give_up_use(task: TaskState, seen: SeenUse | None) -> None:
 def retry_task(task: TaskState, event: e.TaskRetried, at: float) -> None:
     task.kept = not event.afresh and task.parked_for == "budget" and stands(task)
     if event.afresh:
-        task.charged, task.moved, task.over, task.commit, task.begins = 0, 0, task.attempt, "", event.begins
+        task.charged, task.moved, task.over, task.commit, task.begins = 0, 0, task.last_attempt, "", event.begins
         task.interrupted, task.interrupted_base, task.wanted = None, "", ()
         task.review.forget_candidate()
     task.replies = (*task.replies, *event.notes)
@@ -289,7 +289,7 @@ def begin_afresh(task: TaskState, at: float) -> None:
     if task.message is not None:
         _give_up_use(task, None)
     task.message, task.result, task.verdict, task.certificates = None, None, None, ()
-    task.charged, task.moved, task.over = 0, 0, task.attempt
+    task.charged, task.moved, task.over = 0, 0, task.last_attempt
     task.interrupted, task.interrupted_base, task.interrupted_paths = None, "", ()
     task.wanted, task.reasons, task.replies, task.begins = (), (), (), ""
     task.kept = task.reviewed = False
@@ -374,7 +374,7 @@ def approve_task(task: TaskState, event: e.TaskApproved, at: float) -> None:
 def _take_back(task: TaskState, at: float) -> None:
     if task.phase in ("pending", "failed") and not task.kept:
         task.charged = max(0, task.charged - 1)
-    task.kept, task.over = True, task.attempt
+    task.kept, task.over = True, task.last_attempt
     reopen(task, at)
 
 

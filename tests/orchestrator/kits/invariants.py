@@ -82,14 +82,17 @@ class Invariants:
                 self._may_start(state, task, wanting=True)
                 self._begins_where_it_may(state, event)
             case e.OrderAnswered(task=task, result=result):
-                newest = max(one.get(task, 0) for one in (self.judged, self.afresh, self.asked))
+                over = (self.judged, self.afresh, self.asked)
+                if state.attempt_at(task, message=result.order_id).message == state.outstanding().get(result.order_id):
+                    over = over[1:]  # Of two that race, the later one may be judged first.
+                newest = max(one.get(task, 0) for one in over)
                 assert result.attempt > newest, f"attempt {result.attempt} of {task} is back after {newest}"
                 if state.tasks[task].phase == "pending":
                     self._may_start(state, task)
             case e.TaskRetried(task=task, afresh=True) | e.TaskCancelled(task=task):
-                self.afresh[task] = state.tasks[task].attempt
+                self.afresh[task] = state.tasks[task].last_attempt
             case e.TaskParked(task=task, why="question"):
-                self.asked[task] = state.tasks[task].attempt
+                self.asked[task] = state.tasks[task].last_attempt
             case e.CandidateRestored(task=task):
                 self._may_start(state, task)
             case e.PathsGranted(task=task, paths=paths):
@@ -108,7 +111,9 @@ class Invariants:
                 assert not state.halted, "a review was asked for while the gate is shut"
                 assert task in self.course.reviewed, f"{task} is reviewed, and need not be"
                 assert not state.tasks[task].review.message, f"{task} is reviewed twice at once"
-                assert state.tasks[task].review.person is None, f"{task} is reviewed after a person has approved it"
+                person, candidate = state.tasks[task].review.person, state.tasks[task].candidate
+                approved = person is not None and person.commit == candidate
+                assert not approved, f"{task} is reviewed after a person has approved it"
             case e.ReviewAnswered(task=task, result=result) if result.outcome == "passed":
                 self.passed.add((state.tasks[task].candidate, result.patch_id))
             case e.TaskApproved(commit=commit):
@@ -205,13 +210,14 @@ class Invariants:
         for task in state.tasks.values():
             may_be = task.phase in (("reported",) if task.id == state.lead.reviewed else MAY_BE_REVIEWED)
             assert task.review.message is None or may_be, f"{task.id} is {task.phase}"
-        owed = [one.message_id for task in state.tasks.values() for one in task.messages]
+        owed = [one.message_id for task in _attempts(state) for one in task.messages]
         owed += [one.message_id for one in state.train.messages()]
         assert len(owed) == len(set(owed)), "two messages of one id"
         self._locks_hold(state)
         self._candidates_hold_what_they_touched(state)
         self._what_was_granted_is_held(state)
         self._budget_holds(state)
+        races_hold(state)
         indexes_hold(self.course, state)
 
     def _begins_where_it_may(self, state: RunState, event: e.OrderSent) -> None:
@@ -221,7 +227,9 @@ class Invariants:
         That attempt must not have been judged, and no other task may have changed its files since.
         """
         self.bases[event.task, event.attempt] = event.base
-        if event.resumes is None:
+        if event.races is not None:
+            assert event.base == self.bases[event.task, event.races]
+        elif event.resumes is None:
             assert event.base == state.tip
         else:
             assert event.base == self.bases[event.task, event.resumes]
@@ -231,7 +239,8 @@ class Invariants:
             changed = frozenset().union(*since)
             mine = (self._declared(event.task) or frozenset()) | frozenset(state.tasks[event.task].wanted)
             assert not changed & mine, f"{event.task} goes on where {changed & mine} is not as it has landed"
-        before = len(self.changes) if event.resumes is None else self.changes_before[event.task, event.resumes]
+        with_it = event.races if event.resumes is None else event.resumes
+        before = len(self.changes) if with_it is None else self.changes_before[event.task, with_it]
         self.changes_before[event.task, event.attempt] = before
 
     def _budget_holds(self, state: RunState) -> None:
@@ -309,6 +318,22 @@ class Invariants:
         return self.course.plan.undeclared == "exclusive" and self.course.tasks[task].files is None
 
 
+def _attempts(state: RunState) -> list[TaskState]:
+    """Return the tasks, and the attempts that race beside those in front."""
+    return [*state.tasks.values(), *state.racers.values()]
+
+
+def races_hold(state: RunState) -> None:
+    """Of two attempts that race one is in front, and the other can neither be tested nor land."""
+    for name, racer in state.racers.items():
+        task = state.tasks[name]
+        assert task.races and racer.id == name and racer.attempt != task.attempt
+        assert racer.phase in ("running", "candidate") and (racer.message is not None) == (racer.phase == "running")
+        assert racer.uses == task.uses and racer.works == task.works and racer.review.message is None
+        assert task.phase not in IN_FLIGHT or racer.extra == task.extra
+    assert {task.id for task in state.tasks.values() if task.races} == state.racers.keys()
+
+
 def indexes_hold(course: PlanIndex, state: RunState) -> None:
     """Every stored index equals what a look at all tasks would find."""
     tasks = list(state.tasks.values())
@@ -323,7 +348,7 @@ def indexes_hold(course: PlanIndex, state: RunState) -> None:
     landed = sorted((task for task in tasks if task.phase == "landed"), key=lambda task: task.landed_at)
     for number in {0, *(task.landed_at for task in landed)}:
         assert state.find_landed(after=number) == [task for task in landed if task.landed_at > number]
-    owed = {one.message_id: one for task in tasks for one in task.messages}
+    owed = {one.message_id: one for task in _attempts(state) for one in task.messages}
     at_gate = (*state.train.messages(), state.wave.message, state.wave_review.review.message)
     assert state.outstanding() == owed | {one.message_id: one for one in at_gate if one is not None}
     _frontier_holds(course, state, pending, done)

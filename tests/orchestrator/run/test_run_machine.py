@@ -17,6 +17,7 @@ from world import Request, World
 
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.purse import limits_of_order
+from forgepool.orchestrator.decisions.orders.races import index_for
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import find_ended, grant_request, grow, why_not_grow, with_budget
 from forgepool.orchestrator.decisions.results import Answer, message_of, receive_answer
@@ -30,6 +31,7 @@ from forgepool.orchestrator.journal.events import (
     MoneyGranted,
     OrderAnswered,
     OrderSent,
+    RacerWithdrawn,
     ReviewSent,
     RunResumed,
     RunStarted,
@@ -100,6 +102,9 @@ def courses(draw: st.DrawFn) -> PlanIndex:
         said = {"agent": BuiltinAgent(), "limits": draw(_LIMITS)} if draw(st.booleans()) else {}
         said |= {"review": "none"} if draw(_RARELY) else {}
         said |= {"unchanged": draw(st.sampled_from(["ok", "fail"]))}
+        if "agent" in said and draw(st.booleans()):
+            attempts, ladder = max(2, attempts), ("m-1", "m-2", "m-3")
+            said |= {"agent": BuiltinAgent(model="m-1"), "ladder": ladder[:attempts], "race": True}
         tasks.append(planned(f"t{number}", *needs, files=files, reads=tuple(reads), attempts=attempts, **said))
     by_script = draw(st.booleans())
     review = PlanReview(policy=ReviewPolicy(script="x" if by_script else None), commands=draw(st.booleans()))
@@ -115,7 +120,8 @@ def courses(draw: st.DrawFn) -> PlanIndex:
         undeclared=draw(st.sampled_from(["optimistic", "exclusive"])),
         reads=draw(st.sampled_from(["block", "ignore"])),
     )
-    return replace(made, lanes=draw(st.sampled_from([ONE_LANE, LANES])))
+    racing = frozenset(one.id for one in tasks if one.race)
+    return replace(made, lanes=draw(st.sampled_from([ONE_LANE, LANES])), racing=racing)
 
 
 LANES = Lanes([CheckDefinition(name=one.replace("/", "-"), run="x", paths=(one,)) for one in FILES])
@@ -206,7 +212,8 @@ class Run(RuleBasedStateMachine):
         self.begin_work(sent, Random(seed))
         if for_good:
             self.world.mail = [one for one in self.world.mail if one.token != sent.token]
-        found = [] if sent.kind in ("review", "wave", "wave_review") else self.in_hub(self.state.tasks[sent.task], sent)
+        silent = sent.kind in ("review", "wave", "wave_review")
+        found = [] if silent else self.in_hub(self.state.attempt_at(sent.task, message=sent.message_id), sent)
         self.record(*(found or [self.lost(sent)]))
 
     @rule(seconds=st.sampled_from([1.0, 10.0, 100.0]))
@@ -291,7 +298,7 @@ class Run(RuleBasedStateMachine):
 
     def queued(self, request: WorkOrder) -> bool:
         """Return whether the attempt was told that others hold the paths it needs."""
-        task = self.state.tasks[request.task]
+        task = self.state.attempt_at(request.task, request.attempt)
         mine = task.message is not None and task.message.token == request.token
         return mine and any(ask.verdict == "queued" for ask in task.asks.values())
 
@@ -318,7 +325,7 @@ class Run(RuleBasedStateMachine):
         assert replayed == self.state, "the journal does not lead to the state that wrote it"
         self.state, self.journal = replayed, Journal(self.folder)
         self.record(RunResumed(tip=self.world.tip))
-        for task in self.state.tasks.values():
+        for task in (*self.state.tasks.values(), *self.state.racers.values()):
             self.record(*(self.in_hub(task, task.message) if task.phase in _ASKED_ON_RESUME else []))
         for answer in list(self.world.told):
             self.receive(answer)
@@ -371,9 +378,9 @@ class Run(RuleBasedStateMachine):
             while events := self.decided(3):
                 self.record(*events)
                 self.send(events)
-            asks = [ask for task in self.state.in_phase("running") for ask in task.asks.values()]
+            asks = [ask for task in self.state.working() for ask in task.asks.values()]
             assert all(ask.verdict for ask in asks), "a worker waits for an answer, holding a slot"
-            money = [task.money for task in self.state.in_phase("running") if task.money is not None]
+            money = [task.money for task in self.state.working() if task.money is not None]
             assert all(ask.queued for ask in money), "a worker waits for money, and is not told that there is none"
             self.resend()
             if self.state.halted_by_review:
@@ -396,7 +403,9 @@ class Run(RuleBasedStateMachine):
     def decided(self, slots: int, *, draining: bool = False) -> list[Event]:
         said: dict[str, Any] = {"now": self.now, "order_slots": slots, "review_slots": slots, "draining": draining}
         said |= {"check_slots": 1 + int(self.now * 10) % 4}
-        return settle_events(self.state, decide(self.course, self.state, **said), lambda task: self.in_hub(task, None))
+        events = decide(self.course, self.state, **said)
+        events = [self.with_use(one, Random(self.now)) if isinstance(one, RacerWithdrawn) else one for one in events]
+        return settle_events(self.state, events, lambda task: self.in_hub(task, None))
 
     def record(self, *events: Event) -> None:
         self.now += 0.01
@@ -428,8 +437,10 @@ class Run(RuleBasedStateMachine):
             if isinstance(event, OrderSent | CheckSent | ReviewSent | LandingIntended | WaveSent | WaveReviewSent):
                 sent = self.state.outstanding()[event.message_id]
                 self.world.take(self.message(sent, resent=False))
-            elif isinstance(event, MoneyGranted) and (message := self.state.tasks[event.task].message) is not None:
-                self.world.grant(message.message_id, limits_of_order(self.course, self.state.tasks[event.task]))
+            elif isinstance(event, MoneyGranted):
+                task = self.state.attempt_at(event.task, event.attempt)
+                if task.message is not None:
+                    self.world.grant(task.message.message_id, limits_of_order(self.course, task))
 
     def message(self, sent: Outstanding, *, resent: bool) -> Request:
         if sent.kind == "wave":
@@ -439,7 +450,8 @@ class Run(RuleBasedStateMachine):
         task = self.state.tasks[sent.task]
         match sent.kind:
             case "order":
-                return order(self.course, self.state, task, sent, now=self.state.at, resent=resent)
+                task = self.state.attempt_at(sent.task, message=sent.message_id)
+                return order(index_for(self.course, task), self.state, task, sent, now=self.state.at, resent=resent)
             case "check":
                 return check_request(self.course, self.state, sent, now=self.state.at)
             case "review":
@@ -473,15 +485,18 @@ class Run(RuleBasedStateMachine):
                 self.world.burn_review(one, chance.random())
 
     def with_use(self, event: Event, chance: Random) -> Event:
-        """Ask the hub about the use of a cancelled attempt, as the loop does."""
-        if not isinstance(event, TaskCancelled) or (sent := self.state.tasks[event.task].message) is None:
+        """Ask the hub about the use of an attempt that is ended, as the loop does."""
+        if not isinstance(event, TaskCancelled | RacerWithdrawn):
+            return event
+        attempt = event.attempt if isinstance(event, RacerWithdrawn) else None
+        if (sent := self.state.attempt_at(event.task, attempt).message) is None:
             return event
         if chance.random() < 0.5:
             self.begin_work(sent, chance)
         return event.model_copy(update={"used": self.use_of(sent)})
 
     def use_of(self, sent: Outstanding) -> SeenUse:
-        task = self.state.tasks[sent.task]
+        task = self.state.attempt_at(sent.task, message=sent.message_id)
         if not task.holder:
             self.world.fenced.add(sent.token)
         return self.world.seen(task.id, task.attempt)

@@ -3,12 +3,14 @@
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
 from people import Person, person_in
 
+from forgepool.orchestrator.cli.run.check import check
 from forgepool.orchestrator.cli.simulate import plan
 from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.worktrees.errors import UserError
@@ -27,8 +29,8 @@ tasks:
     agent: {command: "true"}
 """
 KEYS = [
-    *("simulated", "plan", "tasks", "workers", "trials", "seeds", "makespan_s", "all_landed_runs", "middle"),
-    *("cost", "bound", "one_more_worker", "grounds"),
+    *("simulated", "plan", "tasks", "workers", "trials", "seeds", "makespan_s", "all_landed_runs"),
+    *("races", "middle", "cost", "bound", "one_more_worker", "grounds"),
 ]
 
 
@@ -41,9 +43,9 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
     return made
 
 
-def simulate(*argv: str) -> int:
+def simulate(*argv: str, command: Callable[..., int] = plan) -> int:
     app = typer.Typer()
-    app.command()(plan)
+    app.command()(command)
     return app(list(argv), standalone_mode=False)  # type: ignore[no-any-return]  # as the app's main
 
 
@@ -61,6 +63,23 @@ def test_the_json_has_every_key(person: Person, capsys: pytest.CaptureFixture[st
     assert sum(found["bound"]["seconds"].values()) == pytest.approx(found["makespan_s"]["median"], abs=0.01)
     assert found["grounds"]["tasks"] == {"plan": 3, "assumed": 2}
     assert found["cost"]["most_usd"] == 0.0
+
+
+def test_a_plan_that_races_is_played_and_the_racing_tasks_are_named(
+    person: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (person.folder / "raced.yaml").write_text(
+        "version: 1\nname: raced\nchecks: none\nreview: none\n"
+        "defaults: {agent: {builtin: {}}, attempts: {ladder: [gpt-5, claude-opus], race: 2}}\n"
+        "tasks:\n- {id: deep, duration_s: 20m, files: [a]}\n- {id: wide, duration_s: 10m, files: [b]}\n"
+        "- {id: told, duration_s: 1m, files: [c], agent: {command: 'true'}}\n"
+    )
+    assert simulate("raced.yaml", "--workers", "4", "--bad", "0.5", "--seeds", "5") == 0
+    assert "races: deep; their first two models begin together, if slots are left\n" in capsys.readouterr().out
+    simulate("raced.yaml", command=check)
+    said = capsys.readouterr().out
+    assert "\ndeep races: its first two models begin together\n" in said
+    assert "\nwide is to race, and is not on the longest path of the plan\n" in said and "told" in said
 
 
 def test_the_words_name_every_bound(person: Person, capsys: pytest.CaptureFixture[str]) -> None:

@@ -152,7 +152,7 @@ def test_a_ladder_of_the_defaults_is_for_built_in_agents_without_a_model_of_thei
         ("attempts: two", "'attempts' of task 'a' must be a whole number, is 'two'"),
         ("attempts: {ladder: small}", "'ladder' of 'attempts' of task 'a' must be a list, is 'small'"),
         ("attempts: {ladder: []}", "'ladder' of 'attempts' of task 'a' must not be empty"),
-        ("attempts: {race: 2}", "'attempts' of task 'a' has an unknown key 'race'; known keys are: ladder"),
+        ("attempts: {race: 2}", "'attempts' of task 'a' lacks the key 'ladder'"),
         (
             "agent: {command: make}, attempts: {ladder: [x]}",
             "task 'a' has a ladder of models, and a command agent takes no model from it; write a number",
