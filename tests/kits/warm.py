@@ -202,7 +202,7 @@ def _show(argv: Sequence[str], environment: Sequence[str]) -> None:
     """Make the kernel show the command line and the environment of this process in place of the parent's."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     for words, (start, end) in ((argv, map(int, fields[45:47])), (environment, map(int, fields[47:49]))):
-        shown = "".join(f"{word}\0" for word in words).encode()[: end - start - 1]
+        shown = "".join(f"{word}\0" for word in words).encode(errors="surrogateescape")[: end - start - 1]
         ctypes.memmove(start, shown.ljust(end - start, b"\0"), end - start)
 
 
