@@ -93,8 +93,7 @@ def lacking_tools(
         wanted[requirement].append(who)
     if not wanted:
         return []
-    from forgepool.supervisor.checks.missing import missing
-    from forgepool.supervisor.checks.running import CheckPlace
+    from forgepool.supervisor.checks.running import CheckPlace, missing
 
     with make_scratch() as logs:
         place = CheckPlace(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)

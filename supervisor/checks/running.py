@@ -9,6 +9,7 @@ the commit's tree only if that is still what lies there. Everything else is a fa
 is, and whether green is to be believed, is judged elsewhere (`trial`, `judging`).
 """
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +27,11 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.layers import choose_level
 from forgepool.workers.sandbox.network.package_access import find_lent_access, unlent
+from forgepool.workers.sandbox.run.file_trace import FileTrace
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import Shelter, let_out, private
 from forgepool.workers.schema.settings import Settings
+from forgepool.workers.shell.requirements import ShellRequirement
 from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId
@@ -36,6 +39,8 @@ from forgepool.worktrees.hub.mirror import Mirror
 
 Stop = Callable[[], bool]
 _SHOWN = 5
+_LOOKING_S = 60.0
+_FINDS_MODULE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +71,16 @@ class CheckPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The part of a check's tests that one run is about."""
+
+    left_out: tuple[str, ...]
+    """Test files that are not run."""
+    traced: bool = False
+    """What the run looks up is taken down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriedCheck:
     """One check that was run on one commit; `failure` is None where it was green by itself."""
 
@@ -79,6 +94,9 @@ class TriedCheck:
     """It was run earlier, on the same inputs."""
     host: str = ""
     """The other host that ran it; '' where it was this one."""
+    traced: str = ""
+    """What was left out of it, being proven."""
+    trace: FileTrace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,11 +115,12 @@ def run_line(
     label: str,
     base: CommitId | None = None,
     past: Collection[str] = (),
+    selection: Selection | None = None,
 ) -> tuple[TriedCheck, ...]:
     """
     Run checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
-    `label` names the log files. `base` is the target's tip, whose set-up folders are kept; without it every set-up is
+    `label` names the log files; `selection` is about each check of the line. `base` is the target's tip, whose set-up folders are kept; without it every set-up is
     run. Raises GitFailed, OSError or Unusable for trouble that is no entry's fault.
     """
     tried: list[TriedCheck] = []
@@ -109,7 +128,7 @@ def run_line(
         keep_folders(line, bench)
         for check in line:
             place.hear(CheckProgress(what="begun", check=check.name, label=label))
-            tried.append(_run_one(check, bench))
+            tried.append(_run_one(check, bench, selection or Selection(left_out=())))
             ended: Literal["green", "red"] = "green" if tried[-1].failure is None else "red"
             place.hear(CheckProgress(what=ended, check=check.name, label=label, seconds=tried[-1].seconds))
             if tried[-1].failure is not None and check.name not in past:
@@ -171,13 +190,14 @@ def prepare_bench(commit: CommitId, place: CheckPlace, label: str, base: CommitI
             )
 
 
-def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
+def _run_one(check: CheckDefinition, bench: SetupBench, selection: Selection) -> TriedCheck:
     failure = set_up(check, bench)
     if failure is not None:
         ran = Ran(how=failure.how, status=failure.status)
         return TriedCheck(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
-        asked = ask(check, bench.checkout.path, own.tmp, own.env)
+        asked = ask(check, bench.checkout.path, own.tmp, own.env, selection.left_out)
+        trace = FileTrace(bench.checkout.path) if selection.traced else None
         command = Command(
             argv=shell(check.run),
             cwd=bench.checkout.path,
@@ -185,6 +205,7 @@ def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
             confined=own.confined,
             log=bench.logs / f"{bench.label}-{check.name}.log",
             timeout_s=check.timeout_s,
+            trace=trace,
         )
         ended = run(command, stop=bench.stop)
         evidence = of_asked(ended, asked)
@@ -194,7 +215,13 @@ def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
     how = ended.how if failure is None else failure.how
     ran = Ran(how=how, status=ended.status, evidence=evidence)
     return TriedCheck(
-        check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log)
+        check=check,
+        ran=ran,
+        failure=failure,
+        seconds=ended.seconds,
+        tail=ended.excerpt,
+        log=str(ended.log),
+        trace=trace,
     )
 
 
@@ -220,3 +247,44 @@ def _altering(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     named = ", ".join(paths[:_SHOWN]) + more
     return f"it changed tracked files: {named}; a check must leave the tree as it found it"
+
+
+def missing(
+    requirements: Sequence[ShellRequirement], commit: CommitId, place: CheckPlace
+) -> tuple[ShellRequirement, ...]:
+    """
+    Return those of the requirements that a command on a clean checkout of the commit would not find.
+
+    A module is looked for where its interpreter is there. What cannot be asked, because the commands cannot be held or
+    took too long, counts as there: the checks themselves will tell.
+    """
+    if not requirements:
+        return ()
+    script = "\n".join(f"{_finds(one)} || echo missing {number}" for number, one in enumerate(requirements))
+    with prepare_bench(commit, place, "tools", None) as bench:
+        command = Command(
+            argv=shell(script),
+            cwd=bench.checkout.path,
+            env=bench.own.env,
+            confined=bench.own.confined,
+            log=place.logs / "tools.log",
+            timeout_s=_LOOKING_S,
+        )
+        ended = run(command, stop=place.stop)
+    if not ended.succeeded:
+        return ()
+    lines = ended.log.read_text(errors="replace").splitlines()
+    numbers = (line.removeprefix("missing ") for line in lines if line.startswith("missing "))
+    return tuple(requirements[int(number)] for number in numbers if number.isdigit())
+
+
+def _finds(requirement: ShellRequirement) -> str:
+    name = shlex.quote(requirement.name)
+    match requirement.kind:
+        case "program":
+            return f"command -v {name} >/dev/null 2>&1"
+        case "module":
+            python = shlex.quote(requirement.by)
+            return f"! command -v {python} >/dev/null 2>&1 || {python} -c {shlex.quote(_FINDS_MODULE)} {name} 2>&1"
+        case "file":
+            return f"[ -e {name} ]"
