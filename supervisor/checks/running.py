@@ -77,7 +77,7 @@ class Selection:
     left_out: tuple[str, ...]
     """Test files that are not run."""
     traced: bool = False
-    """What the run looks up is taken down."""
+    """True if its look-ups are taken down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class TriedCheck:
     host: str = ""
     """The other host that ran it; '' where it was this one."""
     traced: str = ""
-    """What was left out of it, being proven."""
+    """A clause that says how much of it was left out, being proven; empty where nothing was."""
     trace: FileTrace | None = None
 
 

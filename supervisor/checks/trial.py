@@ -127,7 +127,7 @@ class _Trial:
     def _run(
         self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None, *, spare: bool = False
     ) -> tuple[TriedCheck, ...]:
-        """Run checks on the sample. What is repeated is run whole: a test may need others before it."""
+        """Run checks on the sample; those that are repeated run whole, since a test may need others before it."""
         on = self.sample.inputs if spare else None
         return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused, spare_on=on)
 

@@ -41,7 +41,7 @@ class Certificate(Message):
     reused: bool = False
     """It was earned earlier, on the same inputs."""
     traced: str = ""
-    """Of a traced check, how much of it was run, or how far it is proven: a clause."""
+    """A clause about a traced check: how much of it was not run, or how far it is proven."""
 
 
 class CheckFailure(Message):

@@ -1,4 +1,4 @@
-"""What a test file looked up when it was green, and whether all of it is the same in another tree. Pure."""
+"""The look-ups of a test file that was green, and the other trees in which all of them end alike. Pure."""
 
 import hashlib
 from collections import defaultdict
@@ -12,7 +12,7 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import Message
 
 ONE_IN = 20
-"""Of so many proven test files one runs anyway."""
+"""One of this many proven test files runs anyway."""
 _LINK, _SUBMODULE = b"120000", b"160000"
 
 

@@ -67,8 +67,8 @@ class FileTrace:
         self._thread.start()
         return self._far.fileno()
 
-    def began(self) -> None:
-        """Close the command's end, after its start or in place of it."""
+    def close_start(self) -> None:
+        """Close the socket of the command's start, after it or in place of it."""
         if self._far is not None:
             self._far.close()
 

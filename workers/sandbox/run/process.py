@@ -255,7 +255,7 @@ def _start(command: Command, output: int, family: Kin) -> Child:
         )
     finally:
         if command.trace is not None:
-            command.trace.began()
+            command.trace.close_start()
 
 
 def _why_not_begun(command: Command, complaint: str) -> str:

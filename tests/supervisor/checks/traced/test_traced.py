@@ -39,7 +39,7 @@ def test_child():
 
 
 def test_absent():
-    assert not pathlib.Path("data/flag").exists()
+    print(pathlib.Path("data/flag").exists())
 """,
     TWO: "from lib.two import half\n\n\ndef test_half():\n    assert half(4) == 2\n",
 }
@@ -88,30 +88,34 @@ def traced(pristine: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.mark.parametrize(
-    ("task", "files", "verdict", "ran"),
+    ("task", "files", "ran"),
     [
-        ("readme", {"README": "x\n"}, "green", set()),
-        ("module", {"lib/two.py": "def half(number):\n    return number // 2\n"}, "green", {TWO}),
-        ("data", {"data/one.txt": " 4\n"}, "green", {ONE}),
-        ("data-of-a-child", {"data/child.txt": "7\n"}, "red", {ONE}),
-        ("failed-look-up", {"data/flag": "x\n"}, "red", {ONE}),
-        ("conftest", {"conftest.py": "import os\n"}, "green", {ONE, TWO}),
-        ("new-conftest", {"tests/conftest.py": "import lib.two\nlib.two.half = abs\n"}, "red", {ONE, TWO}),
-        ("shadow", {"lib/two/__init__.py": "def half(number):\n    return 0\n"}, "red", {ONE, TWO}),
-        ("settings", {"pytest.ini": "[pytest]\npython_functions = check_\n"}, "no tests", set()),
-        ("deleted", {"data/one.txt": None}, "red", {ONE}),
+        ("readme", {"README": "x\n"}, set()),
+        ("module", {"lib/two.py": "def half(number):\n    return number // 2\n"}, {TWO}),
+        ("data", {"data/one.txt": " 4\n"}, {ONE}),
+        ("data-of-a-child", {"data/child.txt": " 6\n"}, {ONE}),
+        ("failed-look-up", {"data/flag": "x\n"}, {ONE}),
+        ("conftest", {"conftest.py": "import os\n"}, {ONE, TWO}),
+        ("new-conftest", {"tests/conftest.py": "import os\n"}, {ONE, TWO}),
+        ("shadow", {"lib/two/__init__.py": "def half(number):\n    return number / 2\n"}, {ONE, TWO}),
+        ("settings", {"pytest.ini": "[pytest]\n"}, {ONE, TWO}),
+        ("test", {TWO: FILES[TWO] + "\n\ndef test_more():\n    assert half(2) == 1\n"}, {TWO}),
     ],
 )
 def test_only_what_a_change_can_touch_is_run(
-    traced: Gate, task: str, files: dict[str, str | None], verdict: str, ran: set[str]
+    traced: Gate, task: str, files: dict[str, str | None], ran: set[str]
 ) -> None:
     found, about = asked(traced, task, files)
-    assert about == ran
-    assert found.verdict == ("red" if verdict == "no tests" else verdict)
-    if found.verdict == "green":
-        assert found.certificates[0].tests == 4
-        left = 2 - len(ran)
-        assert found.certificates[0].traced == (f"{left} of 2 test files proven and not run" if left else "")
+    assert (found.verdict, about) == ("green", ran)
+    left = 2 - len(ran)
+    assert found.certificates[0].traced == (f"{left} of 2 test files proven and not run" if left else "")
+    assert found.certificates[0].tests == (5 if task == "test" else 4)
+
+
+def test_a_deleted_file_that_a_test_reads_is_noticed(traced: Gate) -> None:
+    found, about = asked(traced, "deleted", {"data/one.txt": None})
+    assert (found.verdict, about) == ("red", {ONE})
+    assert found.failures[0].tests == (f"{ONE}::test_file",)
 
 
 def test_another_environment_is_not_proven(traced: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
