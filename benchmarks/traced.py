@@ -82,9 +82,7 @@ class Bench:
         store = Store(folder=self.place.settings.cache / "verdicts")
         at_tip = self.inputs(tip)
         known = environment("bubblewrap")
-        return CheckRuns(
-            place=self.place, store=store, checks=(self.check,), environment=known, tip=tip, at_tip=at_tip
-        )
+        return CheckRuns(place=self.place, store=store, checks=(self.check,), environment=known, tip=tip, at_tip=at_tip)
 
     def whole(self, commit: CommitId, *, traced: bool = False) -> TriedCheck:
         selection = Selection(left_out=(), traced=traced)
@@ -141,7 +139,9 @@ def mutate(bench: Bench, work: Path, tip: CommitId, source: str, count: int, see
     return found
 
 
-def mutants(work: Path, tip: CommitId, source: str, count: int, chance: random.Random) -> Iterator[tuple[str, CommitId]]:
+def mutants(
+    work: Path, tip: CommitId, source: str, count: int, chance: random.Random
+) -> Iterator[tuple[str, CommitId]]:
     """Yield commits that change one line of the source each, on branches of the hub."""
     git(work, "checkout", "-q", "-B", "mutant", tip)
     files = sorted(path for path in (work / source).rglob("*.py"))

@@ -120,8 +120,9 @@ def run_line(
     """
     Run checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
-    `label` names the log files; `selection` is about each check of the line. `base` is the target's tip, whose set-up folders are kept; without it every set-up is
-    run. Raises GitFailed, OSError or Unusable for trouble that is no entry's fault.
+    `label` names the log files; `selection` is about each check of the line. `base` is the target's tip, whose set-up
+    folders are kept; without it every set-up is run. Raises GitFailed, OSError or Unusable for trouble that is no
+    entry's fault.
     """
     tried: list[TriedCheck] = []
     with prepare_bench(commit, place, label, base) as bench:

@@ -317,7 +317,14 @@ class _Trial:
         self.found.unseen = not self.sample.looked_at
 
     def _certify(
-        self, check: CheckDefinition, judgement: CheckJudgement, ran: Ran, seconds: float, *, reused_of: str = "", **more: object
+        self,
+        check: CheckDefinition,
+        judgement: CheckJudgement,
+        ran: Ran,
+        seconds: float,
+        *,
+        reused_of: str = "",
+        **more: object,
     ) -> None:
         certificate = certify(
             check,

@@ -10,9 +10,10 @@ it says. And it is taken only of the target's own tip, so that all code in it ha
 review. A candidate's run earns no proof, whatever its tests print, write or do while they are watched. It is measured
 by the proofs that are there: what it changes is run.
 
-Three things are not seen: the clock, random numbers, and what lies outside of the tree, which the certificate's
-environment stands for as in every other check. They are what the audit is for. One in twenty proven files runs anyway,
-chosen by the tree; the post-merge check runs all; and one that is red where it was proven ends the tracing of its check.
+Four things are not seen: the clock, random numbers, sizes and times of files that are not opened, and what lies outside
+of the tree. The certificate's environment stands for the last, as in every other check. The audit is for all of them.
+One in twenty proven files runs anyway, chosen by the tree. The post-merge check runs all. One that is red where it was
+proven has its check run whole from then on.
 
 Why one command for each file and not a plugin: a plugin is code among the candidate's, and in one process nothing tells
 from outside which test has caused a look-up. A red run is repeated whole, so that a test which needs others before it

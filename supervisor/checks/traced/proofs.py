@@ -5,6 +5,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import Field
+
 from forgepool.supervisor.checks.results.evidence import RunEvidence
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import ReportedCase, SuiteReport
@@ -22,17 +24,17 @@ class FileProof(Message):
     inputs: str
     """Digest of all it looked up."""
     looked: tuple[str, ...]
-    """The paths it looked up, those where nothing is included; of a missing folder the folder alone."""
-    listed: tuple[str, ...]
-    """The folders it may have listed."""
+    """The paths it looked for, those where nothing is included; of a missing folder the folder alone."""
+    opened: tuple[str, ...]
+    """Those of them that it opened: files that it may have read, and folders that it may have listed."""
     cases: tuple[ReportedCase, ...]
 
 
 class Proofs(Message):
     """The proofs of one check, as defined, in one environment."""
 
-    files: dict[str, FileProof] = {}
-    unproven: dict[str, str] = {}
+    files: dict[str, FileProof] = Field(default_factory=dict)
+    unproven: dict[str, str] = Field(default_factory=dict)
     """Test files that are always run, and why no trace proves them."""
     missing: int = 0
     """Test files that are yet to be traced."""
@@ -82,12 +84,13 @@ class TreeFiles:
         return path in self._files
 
     def prove(self, looked: Iterable[str], opened: Iterable[str], cases: Sequence[ReportedCase]) -> FileProof:
+        """Return the proof of a file that was green here. pytest looks for every file it sees, and opens only some."""
         paths = tuple(sorted({self._named(path) for path in looked}))
-        listed = tuple(sorted({path for path in opened if path in self._folders}))
-        return FileProof(inputs=self._digest(paths, listed), looked=paths, listed=listed, cases=tuple(cases))
+        read = tuple(sorted({self._named(path) for path in opened}))
+        return FileProof(inputs=self._digest(paths, read), looked=paths, opened=read, cases=tuple(cases))
 
     def holds(self, proof: FileProof) -> bool:
-        return self._digest(proof.looked, proof.listed) == proof.inputs
+        return self._digest(proof.looked, proof.opened) == proof.inputs
 
     def _named(self, path: str) -> str:
         """The path, or the first folder above it that the tree does not have: as long as that is so, it has not it."""
@@ -97,14 +100,15 @@ class TreeFiles:
                 return above
         return path
 
-    def _digest(self, looked: Collection[str], listed: Collection[str]) -> str:
+    def _digest(self, looked: Collection[str], opened: Collection[str]) -> str:
+        """Digest the kinds of what was looked for, and the contents of what was opened."""
         digest = hashlib.sha256()
-        for path in sorted({*looked, *self._always}):
-            found = self._files.get(path, b"folder" if path in self._folders else b"-")
-            digest.update(b"%s\0%s\0" % (path.encode(errors="surrogateescape"), found))
-        for path in listed:
-            names = "\0".join((path, *sorted(self._folders.get(path, ()))))
-            digest.update(b"list\0%s\0\0" % names.encode(errors="surrogateescape"))
+        for path in sorted({*looked, *opened, *self._always}):
+            record = self._files.get(path, b"folder" if path in self._folders else b"-")
+            digest.update(b"%s\0%s\0" % (path.encode(errors="surrogateescape"), record.partition(b" ")[0]))
+        for path in sorted({*opened, *self._always}):
+            names = "\0".join(sorted(self._folders.get(path, ()))).encode(errors="surrogateescape")
+            digest.update(b"%s\0%s\0\0" % (self._files.get(path, b""), names))
         return digest.hexdigest()
 
 

@@ -1,7 +1,7 @@
 """Runs each test file of a traced check alone on the target's tip, and keeps what that proves."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -19,8 +19,8 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 log = structlog.get_logger()
 
 _MOST_OUTSIDE = 5
-_LEAST_S = 5.0
-"""Seconds that tracing may take beside the quickest check."""
+_LEAST = 5
+"""Test files that are traced after each run of the check, however long that takes."""
 
 Cases = tuple[ReportedCase, ...]
 
@@ -45,7 +45,7 @@ def trace_tip(check: CheckDefinition, runs: CheckRuns, ran: Ran, seconds: float,
     tracing = _Tracing(check=check, runs=runs, files=files, tree=TreeFiles(runs.at_tip.records()))
     held = {file: proof for file, proof in find_proven(old, tracing.tree).items() if file in files}
     new = old.model_copy(update={"files": held, "unproven": {}, "audited": old.audited + (0 if reused else len(held))})
-    return _keep(tracing.trace(new, old.unproven, max(seconds, _LEAST_S)), check, runs)
+    return _keep(tracing.trace(new, old.unproven, seconds), check, runs)
 
 
 def note_misses(check: CheckDefinition, runs: CheckRuns, inputs: Inputs, failed: Collection[str]) -> None:
@@ -53,7 +53,9 @@ def note_misses(check: CheckDefinition, runs: CheckRuns, inputs: Inputs, failed:
     if not check.traced:
         return
     proofs = runs.proofs(check)
-    wrong = sorted({test.partition("::")[0] for test in failed} & find_proven(proofs, TreeFiles(inputs.records())).keys())
+    wrong = sorted(
+        {test.partition("::")[0] for test in failed} & find_proven(proofs, TreeFiles(inputs.records())).keys()
+    )
     if wrong:
         why = f"{', '.join(wrong)} was red where all that it reads was as when it was green"
         log.warning("check.whole", check=check.name, why=why)
@@ -91,7 +93,7 @@ class _Tracing:
         unproven |= {file: why for file, why in refused.items() if file in self.files}
         lacking = sorted(self.files.keys() - found.keys() - unproven.keys(), key=self._seconds, reverse=True)
         for number, file in enumerate(lacking):
-            if spent > most_s or self.runs.place.stop():
+            if (spent > most_s and number >= _LEAST) or self.runs.place.stop():
                 break
             one = self._run_alone(file, f"traced-{number + 1}")
             spent += one.seconds
@@ -100,8 +102,8 @@ class _Tracing:
             if (why := _why_unproven(one)) is not None or one.trace is None:
                 unproven[file] = why or ""
                 continue
-            looked = {*one.trace.looked, *(cached.key for cached in self.check.cache)}
-            found[file] = self.tree.prove(looked, one.trace.opened, self.files[file])
+            opened = {*one.trace.opened, *(cached.key for cached in self.check.cache)}
+            found[file] = self.tree.prove(one.trace.looked, opened, self.files[file])
             outside |= self._outside(one.trace.opened)
         missing = len(self.files) - len(found) - len(unproven)
         told = {"files": found, "unproven": unproven, "missing": missing}

@@ -143,9 +143,7 @@ def start(
         else:
             standard = (given, output, output if errors is None else errors)
             mark = family.environment({})
-            begin = ProcessStart(
-                argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard, trace=trace
-            )
+            begin = ProcessStart(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard, trace=trace)
             pid, held = start_confined(begin, confined)
             child = Child(pid, held=held)
         family.register(child.pid)

@@ -16,9 +16,16 @@ from forgepool.supervisor.checks.traced.proofs import (
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.orders import CachedFolder
 
-FILES = {"src/a.py": "1", "src/b.py": "2", "tests/test_a.py": "3", "link": "120000 src/a.py", "README": "4"}
-LOOKED = ("src", "src/a.py", "src/c.py", "tests/test_a.py", "lib/d/e.py")
-LISTED = ("tests",)
+FILES = {
+    "src/a.py": "1",
+    "src/b.py": "2",
+    "tests/test_a.py": "3",
+    "link": "120000 src/a.py",
+    "README": "4",
+    "setup.py": "100644 blob 4",
+}
+LOOKED = ("src", "src/a.py", "src/c.py", "tests/test_a.py", "lib/d/e.py", "setup.py")
+OPENED = ("tests", "src/a.py", "tests/test_a.py", "data")
 
 
 def tree(**changed: str | None) -> TreeFiles:
@@ -35,6 +42,10 @@ def tree(**changed: str | None) -> TreeFiles:
         ("lib", "5", False),
         ("lib/other.py", "5", False),
         ("src/a.py", "5", False),
+        ("setup.py", "100644 blob 5", True),
+        ("setup.py", "100755 blob 4", False),
+        ("setup.py", None, False),
+        ("data", "5", False),
         ("src/a.py", None, False),
         ("src/c.py", "5", False),
         ("src/c.py/deep", "5", False),
@@ -47,7 +58,7 @@ def tree(**changed: str | None) -> TreeFiles:
     ],
 )
 def test_a_proof_holds_where_all_that_was_looked_up_is_the_same(path: str, text: str | None, holds: bool) -> None:
-    proof = tree().prove(LOOKED, LISTED, ())
+    proof = tree().prove(LOOKED, OPENED, ())
     assert tree().holds(proof)
     assert tree(**{path: text}).holds(proof) == holds
 
@@ -91,3 +102,8 @@ def test_a_check_that_is_run_whole_spares_nothing() -> None:
 def test_a_check_that_depends_on_more_than_its_files_is_not_traced(said: dict[str, object], traced: bool) -> None:
     check = CheckDefinition.model_validate({"name": "test", "run": "pytest", "traced": True, **said})
     assert (why_not_traced(check) is None) == traced
+
+
+def test_the_share_of_misses_is_told_with_the_bound_that_its_audits_set() -> None:
+    assert Proofs(missing=2).words == "0 of 2 test files proven"
+    assert Proofs(audited=59).words.endswith("; none of 59 audits was red, so at most 5.0% would be")

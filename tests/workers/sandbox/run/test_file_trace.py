@@ -45,9 +45,7 @@ def trace(sh: Run, place: Path, script: str) -> FileTrace:
         ("mkdir sub || true", {"sub"}, set()),
     ],
 )
-def test_what_a_command_looks_up_is_told(
-    sh: Run, place: Path, script: str, looked: set[str], opened: set[str]
-) -> None:
+def test_what_a_command_looks_up_is_told(sh: Run, place: Path, script: str, looked: set[str], opened: set[str]) -> None:
     (place / "sub").mkdir()
     (place / "data").write_text("1\n")
     (place / "link").symlink_to("data")
