@@ -38,12 +38,13 @@ def trace_tip(check: CheckDefinition, runs: CheckRuns, ran: Ran, seconds: float,
     if why is not None:
         return Proofs(whole=why)
     old = runs.proofs(check)
-    files = None if old.whole else _by_file(ran)
+    tree = TreeFiles(runs.at_tip.records())
+    files = None if old.whole else _by_file(ran, tree)
     if files is None:
         whole = old.whole or "no report of pytest names the files of its tests"
         return _keep(old.model_copy(update={"whole": whole}), check, runs)
-    tracing = _Tracing(check=check, runs=runs, files=files, tree=TreeFiles(runs.at_tip.records()))
-    held = {file: proof for file, proof in find_proven(old, tracing.tree).items() if file in files}
+    tracing = _Tracing(check=check, runs=runs, files=files, tree=tree)
+    held = {file: proof for file, proof in find_proven(old, tree).items() if file in files}
     new = old.model_copy(update={"files": held, "unproven": {}, "audited": old.audited + (0 if reused else len(held))})
     return _keep(tracing.trace(new, old.unproven, seconds), check, runs)
 
@@ -53,9 +54,8 @@ def note_misses(check: CheckDefinition, runs: CheckRuns, inputs: Inputs, failed:
     if not check.traced:
         return
     proofs = runs.proofs(check)
-    wrong = sorted(
-        {test.partition("::")[0] for test in failed} & find_proven(proofs, TreeFiles(inputs.records())).keys()
-    )
+    proven = find_proven(proofs, TreeFiles(inputs.records()))
+    wrong = sorted(file for file, proof in proven.items() if any(case.id in failed for case in proof.cases))
     if wrong:
         why = f"{', '.join(wrong)} was red where all that it reads was as when it was green"
         log.warning("check.whole", check=check.name, why=why)
@@ -69,15 +69,23 @@ def _keep(proofs: Proofs, check: CheckDefinition, runs: CheckRuns) -> Proofs:
     return proofs
 
 
-def _by_file(ran: Ran) -> Mapping[str, Cases] | None:
-    """The tests of a run by their files; None where one of them has none, or none are reported."""
+def _by_file(ran: Ran, tree: TreeFiles) -> Mapping[str, Cases] | None:
+    """Return the tests of a run by the files that pytest collected them from; None where one has none."""
     report = ran.evidence.report
-    if report is None or report.problems or not report.cases or any(not case.file for case in report.cases):
+    if report is None or report.problems:
         return None
     found = defaultdict[str, list[ReportedCase]](list)
     for case in report.cases:
-        found[case.file].append(case)
-    return {file: tuple(cases) for file, cases in found.items()}
+        found[_file_of(case, tree)].append(case)
+    return {file: tuple(cases) for file, cases in found.items()} if found and "" not in found else None
+
+
+def _file_of(case: ReportedCase, tree: TreeFiles) -> str:
+    """Return the file a test was collected from, which is another than that of a function that it inherits or wraps."""
+    group = case.id.partition("::")[0]
+    parts = group.split(".")
+    modules = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
+    return next((path for path in (group, *modules) if tree.is_file(path)), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +131,8 @@ class _Tracing:
     def _why_whole(self, file: str, one: TriedCheck) -> str | None:
         report = one.ran.evidence.report
         found = {} if report is None else {case.id: case.outcome for case in report.cases}
-        if any(case.file != file for case in (report.cases if report else ())):
-            return "its command names test files, so that none can be left out; name folders"
+        if any(_file_of(case, self.tree) != file for case in (report.cases if report else ())):
+            return "none of its test files can be left out: its command names them, or its conftest.py collects them"
         if one.failure is not None or found != {case.id: case.outcome for case in self.files[file]}:
             return f"{file} has other results alone than with the others before it"
         return None

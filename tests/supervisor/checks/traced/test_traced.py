@@ -187,7 +187,7 @@ def test_one_miss_has_the_check_run_whole_and_says_why(pristine: Path, tmp_path:
         (
             {},
             f"{TEST.run.removesuffix('tests')} {ONE} {TWO}",
-            "run whole, since its command names test files, so that none can be left out",
+            "run whole, since none of its test files can be left out",
         ),
     ],
 )
