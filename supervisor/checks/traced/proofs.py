@@ -1,6 +1,7 @@
 """The look-ups of a test file that was green, and the other trees in which all of them end alike. Pure."""
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from forgepool.workers.schema.orders import Message
 ONE_IN = 20
 """One of this many proven test files runs anyway."""
 _LINK, _SUBMODULE = b"120000", b"160000"
+_TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
+"""Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say."""
 
 
 class FileProof(Message):
@@ -38,6 +41,8 @@ class Proofs(Message):
     """Test files that are always run, and why no trace proves them."""
     missing: int = 0
     """Test files that are yet to be traced."""
+    test_files: str = ""
+    """Digest of the names of all that looked like a test file in the tree that was traced."""
     whole: str = ""
     """Why the check is run whole; empty where it is not."""
     audited: int = 0
@@ -80,6 +85,12 @@ class TreeFiles:
         always = (path for path, record in self._files.items() if record.startswith((_LINK, _SUBMODULE)))
         self._always = {*always, *(path for path in self._files if path.rpartition("/")[2] == ".gitattributes")}
 
+    @property
+    def test_files(self) -> str:
+        """Return a digest of the names of all that looks like a test file."""
+        names = "\0".join(sorted(filter(_TEST_FILE.search, self._files)))
+        return hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()
+
     def is_file(self, path: str) -> bool:
         return path in self._files
 
@@ -107,7 +118,8 @@ class TreeFiles:
             record = self._files.get(path, b"folder" if path in self._folders else b"-")
             digest.update(b"%s\0%s\0" % (path.encode(errors="surrogateescape"), record.partition(b" ")[0]))
         for path in sorted({*opened, *self._always}):
-            names = "\0".join(sorted(self._folders.get(path, ()))).encode(errors="surrogateescape")
+            listed = (name for name in self._folders.get(path, ()) if not _TEST_FILE.search(name))
+            names = "\0".join(sorted(listed)).encode(errors="surrogateescape")
             digest.update(b"%s\0%s\0\0" % (self._files.get(path, b""), names))
         return digest.hexdigest()
 
@@ -119,11 +131,8 @@ class Spared:
     proofs: Mapping[str, FileProof]
     of: int
     """How many test files the check had when it was traced."""
-
-    @property
-    def all(self) -> bool:
-        """Nothing is left to run: a test file that is new would be in one of the folders that all of them list."""
-        return len(self.proofs) == self.of
+    all: bool
+    """True if nothing is left to run. A new test file of any name would be in a folder that all of them list."""
 
     @property
     def words(self) -> str:
@@ -162,7 +171,8 @@ def find_proven(proofs: Proofs, tree: TreeFiles) -> dict[str, FileProof]:
 def choose_spared(proofs: Proofs, tree: TreeFiles, seed: str) -> Spared | None:
     """Return what need not be run on this tree, without those that are audited; None where all is run."""
     found = {file: one for file, one in find_proven(proofs, tree).items() if not is_audited(file, seed)}
-    return Spared(proofs=found, of=proofs.count) if found else None
+    is_all = len(found) == proofs.count and tree.test_files == proofs.test_files
+    return Spared(proofs=found, of=proofs.count, all=is_all) if found else None
 
 
 def is_audited(file: str, seed: str) -> bool:

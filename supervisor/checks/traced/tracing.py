@@ -114,7 +114,7 @@ class _Tracing:
             found[file] = self.tree.prove(one.trace.looked, opened, self.files[file])
             outside |= self._outside(one.trace.opened)
         missing = len(self.files) - len(found) - len(unproven)
-        told = {"files": found, "unproven": unproven, "missing": missing}
+        told = {"files": found, "unproven": unproven, "missing": missing, "test_files": self.tree.test_files}
         return proofs.model_copy(update=told | {"outside": (*sorted(outside),)[:_MOST_OUTSIDE] or proofs.outside})
 
     def _run_alone(self, file: str, label: str) -> TriedCheck:

@@ -51,6 +51,8 @@ def tree(**changed: str | None) -> TreeFiles:
         ("src/c.py/deep", "5", False),
         ("src/new.py", "5", True),
         ("tests/new.py", "5", False),
+        ("tests/test_new.py", "5", True),
+        ("tests/test_new.txt", "5", False),
         ("tests/new/deep.py", "5", False),
         ("link", "120000 src/b.py", False),
         ("other", "120000 src/a.py", False),
@@ -79,6 +81,16 @@ def test_one_proven_file_in_twenty_is_run_anyway_and_which_is_the_trees_choice()
     proof = tree().prove((), (), (ReportedCase(id="x", outcome="passed"),))
     spared = choose_spared(Proofs(files=dict.fromkeys(names, proof)), tree(), "tree")
     assert spared is not None and spared.proofs.keys() == set(names) - audited and not spared.all
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "all_of_it"),
+    [("README", "5", True), ("tests/test_new.py", "5", False), ("lib/deep/more_test.py", "5", False)],
+)
+def test_a_new_test_file_leaves_something_to_run(path: str, text: str, all_of_it: bool) -> None:
+    proofs = Proofs(files={"tests/test_a.py": tree().prove((), (), ())}, test_files=tree().test_files)
+    spared = choose_spared(proofs, tree(**{path: text}), "seed")
+    assert spared is not None and spared.all == all_of_it
 
 
 def test_a_check_that_is_run_whole_spares_nothing() -> None:
