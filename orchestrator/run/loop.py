@@ -76,8 +76,9 @@ class Loop(Sender):
     accounts: AccountWatch | None = None
     """None where no order waits for the limits of models."""
     _announced: float = 0.0
+    _let_go: bool = False  # no worker was seen with the files of cancelled attempts
     _keeping_until: float = 0.0
-    """When the end of the run waits no longer for the files of cancelled attempts; 0 while it does not wait."""
+    """When the end of the run waits no longer for these files; 0 while it does not wait."""
     _lanes: TargetLanes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -261,10 +262,8 @@ class Loop(Sender):
         self._meet_tip()
         if self.treasury is not None:
             self.course = self.course.within(self.treasury.look(self.state, self.clock()))
-        hosts, review_slots = (
-            self._order_hosts(),
-            slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS),
-        )
+        hosts = self._order_hosts()
+        review_slots = slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS)
         check_slots, gate_hosts = self._check_slots(), list_gate_hosts(self.link.workers())
         # Nobody else is on a private Redis.
         others = () if self.parts is not None else self.link.other_runs()
@@ -317,12 +316,14 @@ class Loop(Sender):
 
         It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
-        cancelled = (
-            task for task in self.state.in_phase("cancelled") if task.attempt and task.attempt not in task.works
-        )
-        orders = [f"{self.state.run}.{task.id}.{task.attempt}" for task in cancelled]
-        if not orders or not self.link.holders(orders):
+        cancelled = ((task, task.attempt) for task in self.state.in_phase("cancelled") if task.attempt)
+        orders = [f"{self.state.run}.{task.id}.{at}" for task, at in cancelled if at not in task.works]
+        if not orders:
             return False
+        # Its last word may have come after this turn read the answers, so one more turn reads them.
+        before, self._let_go = self._let_go, not self.link.holders(orders)
+        if self._let_go:
+            return not before
         self._fence()
         self._keeping_until = self._keeping_until or time.monotonic() + _KEEPING_S
         return time.monotonic() < self._keeping_until

@@ -121,7 +121,11 @@ def find_questions(look: RunLook) -> dict[str, tuple[str, str]]:
 
 
 def describe_task(look: RunLook) -> dict[str, Any]:
-    """Return the run as the extension's task: `working`, `input_required`, `completed` or `cancelled`."""
+    """
+    Return the run as the extension's task: `working`, `input_required`, `completed` or `cancelled`.
+
+    A run that has ended with an open question requires input, because the answer makes it go on.
+    """
     state = look.state
     task = {
         "resultType": "complete",
@@ -131,12 +135,13 @@ def describe_task(look: RunLook) -> dict[str, Any]:
         "ttlMs": None,
         "pollIntervalMs": _POLL_MS,
     }
-    if state.finished and not look.alive.live:
+    questions = find_questions(look)
+    if state.finished and not look.alive.live and not questions:
         if all(one.phase == "cancelled" for one in state.tasks.values()):
             return {**task, "status": "cancelled"}
         result = result_of(describe_status(look)).model_dump(by_alias=True, exclude_none=True, mode="json")
         return {**task, "status": "completed", "result": result}
-    questions, rows = find_questions(look), _rows(look)
+    rows = _rows(look)
     if not questions and not (rows and not look.alive.live):
         return {**task, "status": "working"}
     said = f"{rows[0].sentence}; {rows[0].command}" if rows else ""

@@ -32,9 +32,6 @@ _LOOK_S = 0.01
 _SETTLED_NS = 100_000_000
 """Nanoseconds after which a file's time of change differs from that of any later write."""
 
-_ASKS = ("add", "approve", "cancel", "check", "context", "events", "report", "retry", "runs", "status", "transcript")
-"""Commands that only read or leave a request, so that no test inspects their process."""
-
 T = TypeVar("T")
 E = TypeVar("E")
 
@@ -126,7 +123,7 @@ def make_repository(path: Path, files: Mapping[str, str]) -> Repository:
 class Started:
     """A `forgepool` command that runs."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[str] | warm.Forked"
     out: Path
     err: Path
 
@@ -184,25 +181,25 @@ class Machine:
         self.tmp.mkdir(parents=True, exist_ok=True)
         number = len(self.started)
         out, err = self.folder / f"out-{number}", self.folder / f"err-{number}"
+        process: subprocess.Popen[str] | warm.Forked
         with out.open("w") as out_file, err.open("w") as err_file:
-            process = subprocess.Popen(
-                [*self.before, sys.executable, "-m", "forgepool.orchestrator.cli", *map(str, argv)],
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=out_file,
-                stderr=err_file,
-                text=True,
-                start_new_session=True,
-            )
+            if self.before:
+                process = subprocess.Popen(
+                    [*self.before, sys.executable, "-m", "forgepool.orchestrator.cli", *map(str, argv)],
+                    cwd=self.folder,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out_file,
+                    stderr=err_file,
+                    text=True,
+                    start_new_session=True,
+                )
+            else:
+                process = warm.start(argv, cwd=self.folder, env=self._environment(), stdout=out_file, stderr=err_file)
         self.started.append(Started(process, out, err))
         return self.started[-1]
 
     def run(self, *argv: str | Path, within_s: float = 120.0) -> Ran:
-        if argv[0] in _ASKS and not self.before:
-            self.tmp.mkdir(parents=True, exist_ok=True)
-            said = warm.forgepool(argv, cwd=self.folder, env=self._environment())
-            return Ran(said.returncode, said.stdout, said.stderr)
         return self.start(*argv).ended(within_s=within_s)
 
     def _environment(self) -> dict[str, str]:

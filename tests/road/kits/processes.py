@@ -55,7 +55,7 @@ def _living(folder: Path) -> Iterator[tuple[int, int, tuple[str, ...]]]:
             known = tree.stat(int(entry.name))
             if known is None or known.state in "ZX" or not _names(entry, folder):
                 continue
-            argv = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            argv = (entry / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
             yield int(entry.name), known.parent, tuple(argv)
 
 

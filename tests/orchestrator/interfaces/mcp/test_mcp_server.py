@@ -25,9 +25,11 @@ from forgepool.orchestrator.decisions.queue.intake import _author
 from forgepool.orchestrator.decisions.queue.submissions import read_submission
 from forgepool.orchestrator.interfaces.clients.results import clean_value, fill, page_of
 from forgepool.orchestrator.interfaces.mcp.command import mcp as serve_client
+from forgepool.orchestrator.interfaces.mcp.run_tasks import describe_task
 from forgepool.orchestrator.journal.events import RunStarted, TaskParked, TaskReplied
 from forgepool.orchestrator.journal.store import Journal
 from forgepool.orchestrator.plan.budget import Budget
+from forgepool.orchestrator.reports.home import HomeView
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.run_folder import RunOptions, keep
 from forgepool.workers.sandbox import tree
@@ -113,6 +115,14 @@ def test_a_run_is_a_task_of_a_client_that_knows_tasks(machine: Machine, hub: Rep
     (replied,) = events_of(machine.journal(), TaskReplied)
     assert (replied.reply.answer, replied.reply.by) == ("tabs", "tests (MCP)")
     assert hub.landed("forgepool/small") == ["lands", "asks"]
+
+
+def test_a_run_that_ended_with_an_open_question_requires_input(ended: tuple[Machine, str]) -> None:
+    """Its answer makes the run go on, so a client that asks only now must not take it for completed."""
+    machine, run = ended
+    home = HomeView(Settings(home=machine.home, cache=machine.cache))
+    told = home.view(run).look(describe_task)
+    assert told["status"] == "input_required" and len(told["inputRequests"]) == 1
 
 
 @pytest.mark.parametrize("era", ERAS)
