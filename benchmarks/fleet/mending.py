@@ -3,14 +3,15 @@ Prints what a landing costs where the first attempt is wrong: seen in VERIFY, me
 
     python benchmarks/fleet/mending.py [--tasks 6] [--files 5] [--lines 40]
 
-One run has three groups of tasks, done by the built-in agent with a local server in place of its models. The model
+One run has four groups of tasks, done by the built-in agent with a local server in place of its models. The model
 writes `--files` files of `--lines` lines, one in each turn, and the last line is wrong. Where the harness says so, it
 reads and edits that file alone.
 
 `seen in VERIFY` is wrong by a finding of the scans, which comes back into the conversation. The others are wrong by a
-check, which the gate runs: each first attempt comes back. A person then has one group mended
-(`forgepool retry --from-candidate`) and the other done afresh (`--fresh`). So was every returned attempt before there
-was mending, and every one with a finding before VERIFY saw the scans.
+check. With `verify: checks` that comes back into the conversation, too; the gate alone runs it for the other two, whose
+first attempts come back. A person then has one group mended (`forgepool retry --from-candidate`) and the other done
+afresh (`--fresh`). So was every returned attempt before there was mending, and every one with a finding before VERIFY
+saw the scans.
 
 Calls are those to the model. Dollars are by the table's prices (1 USD a million tokens of input, 0.1 cached, 1.25
 written to the cache, 5 output), of tokens as the server counts them.
@@ -34,7 +35,12 @@ from vendors.server import VendorServer
 from forgepool.orchestrator.cli.output.terminal import print_table
 from forgepool.orchestrator.journal import events as e
 
-_GROUPS = {"seen": "seen in VERIFY", "mended": "returned, mended", "afresh": "returned, afresh"}
+_GROUPS = {
+    "seen": "seen in VERIFY",
+    "checked": "seen by `verify: checks`",
+    "mended": "returned, mended",
+    "afresh": "returned, afresh",
+}
 _WRONG = {"seen": "  # TODO: refunds", "": "  # BROKEN"}
 _AGAIN = ("Your work was verified, and is not done", "Your worktree begins with the change")
 
@@ -84,7 +90,11 @@ def _brain(files: int, lines: int) -> Brain:
 def _measure(machine: Machine, tasks: list[str]) -> None:
     hub = make_repository(machine.folder / "hub", {"README.md": "read me\n"})
     checks = {"sound": "! grep -rq BROKEN --include=*.py ."}
-    told = [{"id": one, "files": [f"{one}/*"], "agent": {"builtin": {}}, "attempts": 1} for one in tasks]
+    told = [
+        {"id": one, "files": [f"{one}/*"], "agent": {"builtin": {}}, "attempts": 1}
+        | ({"verify": "checks"} if one.startswith("checked") else {})
+        for one in tasks
+    ]
     plan = write_plan(machine.folder, {"name": "mending", "checks": checks, "review": "none", "tasks": told})
     _succeed(machine, 1, "run", plan, "--repo", hub.path, "--workers", "2")
     run = machine.runs()[0]

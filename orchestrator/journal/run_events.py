@@ -92,6 +92,8 @@ class TreasuryLimited(Message):
     until: float = 0.0
     """Unix seconds at which its period ends."""
     by: str = ""
+    task: str = Field(default="", exclude_if=lambda task: not task)
+    """For a limit of an account: a task that waits for it. Others of the same models wait as well."""
 
 
 class PlanRevised(Message):
@@ -374,6 +376,7 @@ class WaveReviewSent(Message):
     reserved_usd: float | None = None
     reserved_tokens: int | None = None
     batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
+    accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
 
 
 class WaveReviewAnswered(Message):

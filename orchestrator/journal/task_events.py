@@ -34,6 +34,8 @@ class OrderSent(Message):
     """The host that it is sent to; empty where any may take it."""
     leads: bool = False
     """It is of the task that leads the run."""
+    accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
+    """The accounts that it reserves with, where there is a treasury."""
 
 
 class TaskPassedOn(Message):
@@ -187,6 +189,7 @@ class ReviewSent(Message):
     """The digest of the proven text, where a lead's synthesis is reviewed."""
     batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
     """Its call in a vendor's batch lane; None for a live review."""
+    accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
 
 
 class ReviewAnswered(Message):

@@ -127,7 +127,7 @@ def _whose(tried: Layers) -> MachineFinding:
 
 def _bounds(settings: Settings) -> Iterator[MachineFinding]:
     memory = settings.command_memory_mb
-    each = "nor for a single process" if memory is None else f"only for each process, {memory} MiB"
+    each = "nor for a single process" if memory is None else f"only {memory} MiB for each process and each command"
     why_not = cgroups.why_not()
     if why_not is None:
         found = "limited for each order, by a control group"
@@ -135,8 +135,9 @@ def _bounds(settings: Settings) -> Iterator[MachineFinding]:
     else:
         found = f"no limit for an order as a whole, {each}"
         yield MachineFinding(what="memory, processes", verdict="note", found=found, mend=why_not)
-    found = f"no total limit; a command may write files of up to {settings.command_file_mb} MiB"
-    mend = "keep FORGEPOOL_CACHE and the temporary folder on a disk that may fill up without harm"
+    most, longest = settings.command_disk_mb, settings.command_file_mb
+    found = f"{most} MiB for the new files of an order, by a watch that ends its command; {longest} MiB for one file"
+    mend = "what a command writes between two looks comes on top; Forgepool sets no quota and mounts no limited tmpfs"
     yield MachineFinding(what="disk of commands", verdict="note", found=found, mend=mend)
 
 

@@ -27,6 +27,8 @@ from forgepool.worktrees.commits.changes import FileTooLarge, find_at, read_file
 from forgepool.worktrees.git.git import is_object_id, without_password
 
 Reviewing = Literal["auto", "none", "required"]
+Requirement = Literal["no", "named", "required"]
+"""`named`: models wrote the change, and nothing but their family calls for a review."""
 Verdict = Literal["passes", "nothing", "refused", "trouble"]
 
 UNKNOWN, NOBODY = "unknown", "none"
@@ -124,7 +126,7 @@ def ask(
     from forgepool.supervisor.review.run_review import conduct
 
     review = conduct(_review_request(request, result, question), settings, stop=stop)
-    return judge_answer(answer, review, required=_requires_review(ready), policy=question.policy)
+    return judge_answer(answer, review, required=_requirement(ready), policy=question.policy)
 
 
 def _run_checks(
@@ -167,8 +169,10 @@ def _needs_review(answer: GateCheckAnswer) -> bool:
     return answer.result is not None and any(finding.weight == "attention" for finding in answer.result.findings)
 
 
-def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, policy: ReviewPolicy) -> GateCheckAnswer:
-    """Add a review's outcome to the answer. Without an eligible reviewer, a required review refuses the change."""
+def judge_answer(
+    answer: GateCheckAnswer, review: Review, *, required: Requirement, policy: ReviewPolicy
+) -> GateCheckAnswer:
+    """Add a review's outcome to the answer. Without an eligible reviewer only a person's change passes."""
     detail = review.detail
     told = replace(answer, review=review)
     match review.outcome:
@@ -177,8 +181,11 @@ def judge_answer(answer: GateCheckAnswer, review: Review, *, required: bool, pol
         case "failed":
             held = count_of(len(blocking(review.findings, policy.threshold)), "finding")
             return replace(told, verdict="refused", why=f"the review has {held} that must be fixed")
-        case "unreachable" if not required and not _needs_review(answer):
+        case "unreachable" if required == "no" and not _needs_review(answer):
             return replace(told, unreviewed=detail)
+        case "unreachable" if required == "named" and not _needs_review(answer):
+            why = f"a model wrote it, and {detail}; or pass --review none to go without a review"
+            return replace(told, verdict="refused", why=why)
         case "infrastructure" | "not_configured":
             return replace(told, verdict="trouble", why=detail)
         case _:
@@ -214,6 +221,12 @@ def _requires_review(ready: Ready) -> bool:
     if question.scans_only:
         return False
     return question.reviewing == "required" or _base_requires_review(ready)
+
+
+def _requirement(ready: Ready) -> Requirement:
+    if _requires_review(ready):
+        return "required"
+    return "no" if ready.question.family == NOBODY else "named"
 
 
 def _base_requires_review(ready: Ready) -> bool:

@@ -34,9 +34,8 @@ from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.schema.orders import BuiltinAgent
 from forgepool.workers.schema.settings import Settings
 from forgepool.workers.workspace.assets import VARIABLE
-from forgepool.workers.workspace.dependencies import SetupSite, provide
+from forgepool.workers.workspace.checks.dependencies import SetupSite, provide
 from forgepool.workers.workspace.scans.protection import is_protected, run_by
-from forgepool.workers.workspace.workspace import describe_end
 from forgepool.worktrees.checkouts.checkout import lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
@@ -222,10 +221,10 @@ class BaseCheckout:
         if ended.succeeded:
             return BaseResult(outcome="green")
         if ended.how != "exit":
-            why = ended.tail if ended.how == "not_started" else f"it {describe_end(ended)}"
+            why = ended.tail if ended.how == "not_started" else f"it {ended.words}"
             return BaseResult(outcome="unknown", why=why)
         if ended.status in _NOT_FOUND:
-            return BaseResult(outcome="unknown", why=f"it {describe_end(ended)}: a program is missing in the sandbox")
+            return BaseResult(outcome="unknown", why=f"it {ended.words}: a program is missing in the sandbox")
         for module in _NO_MODULE.findall(ended.excerpt):
             if not self._is_ours(module):
                 return BaseResult(outcome="unknown", why=f"Python has no module '{module}' in the sandbox")

@@ -93,7 +93,8 @@ def lacking_tools(
         wanted[requirement].append(who)
     if not wanted:
         return []
-    from forgepool.supervisor.checks.running import CheckPlace, missing
+    from forgepool.supervisor.checks.missing import missing
+    from forgepool.supervisor.checks.running import CheckPlace
 
     with make_scratch() as logs:
         place = CheckPlace(mirror=hub.mirror, settings=settings, logs=logs, stop=lambda: False)
@@ -247,5 +248,5 @@ def _is_capped_by_treasury(settings: Settings) -> bool:
     source = read_treasury(settings)
     mine = ("", settings.person)
     return source is not None and any(
-        one.at_limit != "warn" and not one.project and one.person in mine for one in source.limits
+        one.at_limit != "warn" and not (one.project or one.account) and one.person in mine for one in source.limits
     )

@@ -93,6 +93,8 @@ class Use:
     ended: Literal["", "lost", "untaken"] = ""
     """Its end without an answer: `lost`, or cancelled under way; `untaken`, if no worker had begun it."""
     models: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    """The accounts that it reserved with, under a treasury."""
     at_least: Spent = _NOTHING
     """Usage that later attempts are known to have carried over from it."""
     sent_at: float = 0.0
@@ -348,10 +350,8 @@ def left_of(limits: Limits, carried: Spent) -> Reservation:
 def _rest(before: Use | None) -> Reservation:
     """Return the unused rest of an attempt's reservation."""
     used = (use := before or Use()).own or _NOTHING
-    return Reservation(
-        usd=max(0.0, (use.reserved_usd or 0.0) - (used.cost_usd or 0.0)),
-        tokens=max(0, (use.reserved_tokens or 0) - used.tokens),
-    )
+    usd, tokens = (use.reserved_usd or 0.0) - (used.cost_usd or 0.0), (use.reserved_tokens or 0) - used.tokens
+    return Reservation(usd=max(0.0, usd), tokens=max(0, tokens))
 
 
 def _part(

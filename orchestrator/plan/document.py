@@ -48,7 +48,7 @@ from forgepool.workers.schema.orders import (
     Limits,
     Message,
 )
-from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended, VerifyTerms
 
 PlanWrong = DocumentWrong
 
@@ -88,6 +88,8 @@ class Task(Message):
     """Those of them that pass on the base, too. Left out of a written plan without any, so that older digests stay."""
     criteria: tuple[str, ...] = Field(default=(), exclude_if=lambda criteria: not criteria)
     """Sentences that its reviewer answers one by one. Left out of a written plan without any, as `runs_on` is."""
+    verify: VerifyTerms | None = Field(default=None, exclude_if=lambda terms: terms is None)
+    """The bounds of the target's checks in VERIFY; None runs none there."""
     agent: AgentSpec
     priority: int = 0
     attempts: int = Field(default=2, ge=1, le=10)

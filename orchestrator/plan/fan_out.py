@@ -20,7 +20,7 @@ from forgepool.workers.schema.capabilities import check_label
 from forgepool.workers.schema.globs import escape, parse
 from forgepool.workers.schema.mistakes import Duration, Where, program_line
 from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message
-from forgepool.workers.schema.policy_rules import RuleEntry, Unattended
+from forgepool.workers.schema.policy_rules import RuleEntry, Unattended, WrittenVerify
 
 _TOKEN = re.compile(r"\{(path|stem|dir|name)\}")
 _SHELL = re.compile(
@@ -196,6 +196,8 @@ class TaskFields(Message):
     """Acceptance commands that pass before the work, too, and must still pass after it."""
     criteria: tuple[Annotated[str, Field(min_length=1)], ...] = Field(default=(), max_length=20)
     """Sentences that its reviewer answers one by one, with evidence; each must be met."""
+    verify: WrittenVerify = None
+    """`checks`: the target's checks run, too, before the work of a built-in agent counts as verified."""
     agent: AgentEntry | None = None
     """The agent that does the work, such as `{builtin: {}}` or `{command: "make fix"}`."""
     priority: int = 0
@@ -348,7 +350,8 @@ def _command(text: str, values: Mapping[str, str], where: Where) -> str:
     """Fill in hostile file names: each becomes one quoted word, no option, and never within other quotes."""
     if not _TOKEN.search(text):
         return text
-    safe = {name: _not_an_option(name, value) for name, value in values.items()}
+    options = [name for name in ("path", "dir") if values[name].startswith("-")]
+    safe = {**values, **{name: f"./{values[name]}" for name in options}}
     quoted = {name: shlex.quote(value) for name, value in safe.items()}
     used = set(_TOKEN.findall(text))
     if any(quoted[name] != safe[name] for name in used) and not _stand_bare(text):
@@ -358,10 +361,6 @@ def _command(text: str, values: Mapping[str, str], where: Where) -> str:
             "is not safe; write the template as a word of its own, it is quoted when it is filled in",
         )
     return _filled(text, quoted)
-
-
-def _not_an_option(name: str, value: str) -> str:
-    return f"./{value}" if name in ("path", "dir") and value.startswith("-") else value
 
 
 @lru_cache(maxsize=4096)

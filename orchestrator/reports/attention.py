@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from forgepool.orchestrator.decisions.orders.treasury import UNCOUNTED
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
-from forgepool.orchestrator.decisions.reasons import count_of
+from forgepool.orchestrator.decisions.reasons import count_of, one_line
 from forgepool.orchestrator.decisions.requests import why_not_approve
 from forgepool.orchestrator.decisions.reviews.post_merge import list_unreviewed
 from forgepool.orchestrator.reports.costs import budget_words
@@ -137,7 +138,13 @@ def _blocked_by(state: RunState, task: TaskState) -> str:
 
 
 def _held_up(state: RunState, alive: Liveness) -> Iterator[AttentionRow]:
-    """Yield what keeps a live run from going on."""
+    """Yield what keeps a live run from going on, or lets it pass a limit."""
+    for limit in state.treasury.values():
+        if limit.limit.startswith(UNCOUNTED):
+            yield _row(state, "budget", one_line(limit.words), "forgepool spend")
+    if state.all_ended and state.treasury_words and list_unreviewed(state):
+        command = f"forgepool approve {state.run} --wave --by NAME"
+        yield _row(state, "approval", f"The review of what has landed waits: {state.treasury_words}", command)
     for task, words in state.lacking.items():
         said = f"No present host has {' and '.join(words)}, which '{task}' and perhaps others need"
         yield _row(state, "no host", said, "forgepool worker --broker URL", state.lacking_since)

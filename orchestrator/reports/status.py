@@ -6,7 +6,7 @@ from functools import cached_property
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere, waits_for
 from forgepool.orchestrator.decisions.orders.kept_work import KeptStanding, list_kept
 from forgepool.orchestrator.decisions.orders.money import find_held_for_money, short_of_budget
-from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until
+from forgepool.orchestrator.decisions.orders.shut_models import find_shut_until, find_treasury_wait
 from forgepool.orchestrator.decisions.orders.start_orders import find_lack, find_tasks_held_by_base
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.queue.delegation import gate_words
@@ -99,6 +99,8 @@ class WholeStanding:
     """Landed tasks that no integration review has passed."""
     detail: str
     used: RunBill
+    waits: str = ""
+    """The limit of the treasury that it waits for, as a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +166,7 @@ def _whole(course: PlanIndex, state: RunState) -> WholeStanding | None:
         tip=own.tip,
         tasks=list_unreviewed(state),
         detail=own.review.detail or (own.review.answer.detail if own.review.answer else ""),
+        waits=state.treasury_words if state.all_ended and list_unreviewed(state) else "",
         used=bill(own.review.uses.values()),
     )
 
@@ -355,8 +358,8 @@ class Waits:
     def _money(self, task: TaskState) -> str | None:
         if task.id not in self._course.paid:
             return None
-        if self.state.treasury_words:
-            return f"waits: {self.state.treasury_words}"
+        if words := find_treasury_wait(self._course, self.state, task):
+            return f"waits: {words}"
         short = self._short_of_budget(task)
         first = self._first_short
         behind = first is not None and self._course.graph.rank[task.id] > self._course.graph.rank[first]

@@ -10,8 +10,8 @@ from typing import Any
 from forgepool.orchestrator.decisions.lead.requests import first_reply
 from forgepool.orchestrator.decisions.lead.review import write_subject
 from forgepool.orchestrator.decisions.locks import may_ask
-from forgepool.orchestrator.decisions.orders.kept_work import list_kept
-from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order
+from forgepool.orchestrator.decisions.orders.kept_work import find_returned, find_work
+from forgepool.orchestrator.decisions.orders.purse import find_growing, limits_of_order, list_closed_accounts
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, describe_checks
 from forgepool.orchestrator.decisions.reviews.task_reviews import review_policy_of, write_batch_call
@@ -37,7 +37,7 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.broker import Queue, send
 from forgepool.workers.schema.orders import Assets, WorkOrder
 from forgepool.workers.schema.policy_rules import ScanTerms
-from forgepool.workers.schema.reports import EarlierWork, LeadReply, Prior
+from forgepool.workers.schema.reports import LeadReply, Prior
 from forgepool.workers.workspace.refs import candidate_ref, journal_ref, sign_ref
 
 _SUMMARY_CHARACTERS = 4_000
@@ -159,6 +159,7 @@ def order(
         limits=limits,
         shared=find_growing(course, task),
         priced_usd=course.limits(task.id).cost_usd if limits.cost_usd is None else None,
+        closed_accounts=list_closed_accounts(course, state, task.uses.get(task.attempt)),
         reasons=task.reasons,
         references=planned.context,
         reads=planned.reads,
@@ -175,16 +176,21 @@ def order(
 
 def _beginning(state: RunState, task: TaskState) -> dict[str, Any]:
     """Return the fields of an order about the earlier attempts that it goes on from."""
-    found = (one for one in list_kept(state, task) if one.attempt == task.mends and one.commit and one.ref)
-    mends = next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+    mends = None if task.mends is None else find_work(state, task, task.mends)
     return {"resumes": task.resumes, "carried": task.uses.get(task.attempt, Use()).carried, "mends": mends}
 
 
 def _scan_terms(course: PlanIndex, state: RunState, task: TaskState) -> ScanTerms:
-    planned, checks = course.tasks[task.id], {check.name: check.run for check in _plan_checks(course)}
-    # A queue has every entry of a model reviewed.
-    reviewed = course.wants_review(task) or bool(state.gate)
-    return ScanTerms(grants=planned.grants, waive=planned.waive, reviewed=reviewed, checks=checks)
+    planned, checks = course.tasks[task.id], _plan_checks(course)
+    verify = None if course.plan.checks == "none" else planned.verify
+    return ScanTerms(
+        grants=planned.grants,
+        waive=planned.waive,
+        reviewed=course.wants_review(task) or bool(state.gate),  # A queue has every entry of a model reviewed.
+        checks={check.name: check.run for check in checks},
+        verify=verify,
+        definitions=tuple(check.model_dump_json() for check in checks if verify),
+    )
 
 
 def _lead_replies(course: PlanIndex, state: RunState, task: TaskState) -> tuple[LeadReply, ...]:
@@ -203,9 +209,8 @@ def _read_by_lead(course: PlanIndex, state: RunState, task: TaskState) -> tuple[
 
 
 def _assets(course: PlanIndex, state: RunState) -> Assets | None:
-    if not state.assets:
-        return None
-    return Assets(commit=state.assets, paths=tuple(asset.path for asset in course.plan.assets))
+    paths = tuple(asset.path for asset in course.plan.assets)
+    return Assets(commit=state.assets, paths=paths) if state.assets else None
 
 
 def check_request(course: PlanIndex, state: RunState, sent: Outstanding, *, now: float) -> CheckRequest:
@@ -267,6 +272,7 @@ def review_request(
         findings=tuple(one for one in task.verdict.findings if one.weight == "attention") if task.verdict else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        closed_accounts=list_closed_accounts(course, state, use),
         batch=write_batch_call(state, task.review, resent=resent),
     )
 
@@ -290,6 +296,7 @@ def wave_review_request(
         checked=describe_checks(state.wave.green) if state.wave.green is not None else (),
         cost_usd=use.reserved_usd,
         tokens=use.reserved_tokens,
+        closed_accounts=list_closed_accounts(course, state, use),
         batch=write_batch_call(state, own.review, resent=resent),
     )
 
@@ -300,22 +307,21 @@ def _wave_of(course: PlanIndex, state: RunState) -> WaveOf:
     return WaveOf(
         number=own.review.sent,
         tip=own.tip,
-        tasks=tuple(_landed_task(course, task) for task in tasks[:_MOST_TOLD]),
+        tasks=tuple(
+            LandedTask(
+                task=task.id,
+                title=planned.title,
+                description=planned.description[:_MOST_CLAIMED],
+                acceptance=planned.acceptance,
+                commit=task.commit,
+            )
+            for task in tasks[:_MOST_TOLD]
+            for planned in (course.tasks[task.id],)
+        ),
         more=own.tasks[_MOST_TOLD:],
         authors=tuple(dict.fromkeys(author_in(course, state, task) for task in tasks)),
         grants=tuple(dict.fromkeys(glob for task in tasks for glob in course.tasks[task.id].grants)),
         waive=tuple(dict.fromkeys(rule for task in tasks for rule in course.tasks[task.id].waive)),
-    )
-
-
-def _landed_task(course: PlanIndex, task: TaskState) -> LandedTask:
-    planned = course.tasks[task.id]
-    return LandedTask(
-        task=task.id,
-        title=planned.title,
-        description=planned.description[:_MOST_CLAIMED],
-        acceptance=planned.acceptance,
-        commit=task.commit,
     )
 
 
@@ -342,8 +348,7 @@ def _siblings(course: PlanIndex, state: RunState, task: TaskState | None) -> Ite
     """Yield the other tasks under way whose changes are known."""
     others = (one for one in state.in_phase(*IN_FLIGHT) if one is not task)
     for other in islice(others, _MOST_SIBLINGS):
-        declared = course.tasks[other.id].files or ()
-        files = tuple(dict.fromkeys((*declared, *other.extra)))
+        files = tuple(dict.fromkeys((*(course.tasks[other.id].files or ()), *other.extra)))
         yield Sibling(task=other.id, title=course.tasks[other.id].title, files=files[:_MOST_FILES])
 
 
@@ -368,8 +373,7 @@ def land_request(
 
 
 def _plan_checks(course: PlanIndex) -> tuple[CheckDefinition, ...]:
-    checks = course.plan.checks
-    return checks if isinstance(checks, tuple) else ()
+    return course.plan.checks if isinstance(course.plan.checks, tuple) else ()
 
 
 def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
@@ -390,6 +394,7 @@ def _entry(course: PlanIndex, state: RunState, task: TaskState) -> EntryRef:
         planned=task.result.planned,
         claims=task.result.claimed_summary[:_MOST_CLAIMED],
         reviewed=course.wants_review(task),
+        returned=find_returned(state, task, attempt),
         branch=entry is not None,
         style=None if entry is None else entry.style,
     )

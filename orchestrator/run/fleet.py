@@ -6,9 +6,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from forgepool.orchestrator.decisions.orders.shut_models import AskedModels, ModelLimits, find_asked
+from forgepool.orchestrator.decisions.orders.treasury import PROGRAM, AskedAccounts
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.hosts import Host
@@ -17,7 +19,7 @@ from forgepool.orchestrator.state.run import RunState
 from forgepool.workers.llm.routing.breaker import Breaker, Pair, Shut
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.pace import find_pauses
-from forgepool.workers.llm.routing.router import RoutingQuestion, choose
+from forgepool.workers.llm.routing.router import RoutingQuestion, candidates, choose
 from forgepool.workers.llm.routing.table import Table, read_table
 from forgepool.workers.queue.broker import CHECKS, LANDINGS, ORDERS, PROTOCOL, REVIEWS, Queue, Redis
 from forgepool.workers.queue.leases import Present, slots
@@ -156,8 +158,8 @@ class AccountWatch:
             self._table = self._table or read_table(self.models_file)
         except DocumentWrong:
             return {}
-        table, keys = self._table, self._keys(self._table, present)
-        pairs = {asked: _find_pairs(table, asked, keys) for asked in self._asked}
+        table, keys = self._table, find_keys(self._table, present)
+        pairs = {asked: [*chain.from_iterable(find_pairs(table, asked, keys))] for asked in self._asked}
         every = [pair for own in pairs.values() for pair in own]
         verdicts = Breaker(client=self.client).look(every)
         pauses = find_pauses(self.client, {account for account, _ in every})
@@ -170,25 +172,66 @@ class AccountWatch:
         ends = {asked: min(map(until, own), default=0.0) for asked, own in pairs.items()}
         return {asked: end for asked, end in ends.items() if end > now}
 
-    def _keys(self, table: Table, present: Sequence[Present]) -> frozenset[str]:
-        """Return the variables of keys that some host has; a host that has proven nothing has those of this machine."""
-        told = [worker.facts.can for worker in present if ORDERS in worker.queues]
-        own = keys_present(table) if None in told else frozenset[str]()
-        names = (account.key for account in table.accounts.values() if account.key)
-        offered = {word for can in told for word in can or ()}
-        return own | {name for name in names if capabilities.key(name) in offered}
+
+def find_keys(table: Table, present: Sequence[Present], queue: Queue = ORDERS) -> frozenset[str]:
+    """Return the variables of keys that some host has; a host that has proven nothing has those of this machine."""
+    told = [worker.facts.can for worker in present if queue in worker.queues]
+    own = keys_present(table) if None in told else frozenset[str]()
+    names = (account.key for account in table.accounts.values() if account.key)
+    offered = {word for can in told for word in can or ()}
+    return own | {name for name in names if capabilities.key(name) in offered}
 
 
-def _find_pairs(table: Table, asked: AskedModels, keys: Collection[str]) -> tuple[Pair, ...]:
-    """Return the accounts and models that could serve; none where that is not known."""
+def find_pairs(table: Table, asked: AskedModels, keys: Collection[str]) -> tuple[tuple[Pair, ...], ...]:
+    """Return, for each model that is named, the accounts and models that could serve; none where that is not known."""
     if asked.program:
-        return ((f"cli:{asked.program}", asked.names[0] or asked.program),)
+        return (((f"{PROGRAM}{asked.program}", asked.names[0] or asked.program),),)
     questions = (RoutingQuestion(task_type=asked.task_type, model=name) for name in asked.names)
     choices = [choose(table, question, keys=keys) for question in questions]
     return tuple(
-        (candidate.account, candidate.model)
+        tuple((one.account, one.model) for one in choice.candidates if one.wants_key is None)
         for choice in choices
         if not isinstance(choice, str)
-        for candidate in choice.candidates
-        if candidate.wants_key is None
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class AccountFinder:
+    """Finds the accounts that a run may ask, for the limits of the treasury on them. The table is this machine's."""
+
+    models_file: Path | None
+    _table: Table | None = None
+    _plan: Plan | None = None
+    _keys: tuple[Collection[str], ...] = ()
+    _found: AskedAccounts = field(default_factory=AskedAccounts)
+
+    def find(self, course: PlanIndex, present: Sequence[Present]) -> AskedAccounts:
+        """Return them as of now: by the plan, and by the keys that the present hosts have. May raise DocumentWrong."""
+        table = self._table = self._table or read_table(self.models_file)
+        keys = find_keys(table, present), find_keys(table, present, REVIEWS)
+        if course.plan is not self._plan or keys != self._keys:
+            self._plan, self._keys = course.plan, keys
+            self._found = _find_accounts(table, course, *keys)
+        return self._found
+
+
+def _find_accounts(
+    table: Table, course: PlanIndex, keys: Collection[str], review_keys: Collection[str]
+) -> AskedAccounts:
+    asked = {task.id: find_asked(task) for task in course.plan.tasks}
+    pairs = {one: find_pairs(table, one, keys) for one in set(asked.values()) if one is not None}
+    policy = course.review_policy
+    named = [candidates(table, model, keys=review_keys) for model in policy.by if model in table.models]
+    routed = choose(table, RoutingQuestion(task_type="review", phase="review"), keys=review_keys)
+    if not named and not isinstance(routed, str):
+        named = [routed.candidates]
+    able = (one for one in chain.from_iterable(named) if one.wants_key is None)
+    return AskedAccounts(
+        orders={
+            name: tuple(tuple(dict.fromkeys(account for account, _ in in_turn)) for in_turn in pairs[one])
+            for name, one in asked.items()
+            if one is not None
+        },
+        reviewers=() if policy.script is not None else tuple(dict.fromkeys((one.account, one.family) for one in able)),
+        offered={model: tuple(place.account for place in table.places(model)) for model in table.models},
     )

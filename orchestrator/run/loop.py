@@ -261,6 +261,7 @@ class Loop(Sender):
     def _decide(self) -> None:
         self._meet_tip()
         if self.treasury is not None:
+            self.treasury.note_accounts(self.course, self.link.workers())
             self.course = self.course.within(self.treasury.look(self.state, self.clock()))
         hosts = self._order_hosts()
         review_slots = slots(find_reviewers(self._well(REVIEWS), self.course), REVIEWS)

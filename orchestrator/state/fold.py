@@ -165,7 +165,7 @@ def apply(state: RunState, event: e.Event, *, number: int, at: float) -> None:
     if isinstance(event, e.OrderSent | e.ReviewSent | e.WaveReviewSent) and (
         event.reserved_usd or event.reserved_tokens
     ):
-        state.note_treasury(None)
+        state.forget_treasury_waits(event.accounts)
     train_steps.place_in_train(state, event)
     state.number, state.at = number, at
 

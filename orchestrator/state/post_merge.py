@@ -160,8 +160,7 @@ class WaveReviewState:
             raise IllegalStep(f"review {event.number} of what has landed does not follow {review.sent}")
         review.base = event.base
         self.asked_at, self.tip, self.tasks = number, event.tip, event.tasks
-        use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
-        review.open_use(event.number, use, event.batch)
+        review.open_use(event)
         review.message = Outstanding(
             message_id=event.message_id,
             token=event.token,

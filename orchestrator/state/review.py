@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from forgepool.orchestrator.journal.events import ReviewSent, WaveReviewSent
 from forgepool.orchestrator.plan.budget import Use, give_up_use
 from forgepool.orchestrator.state.streaks import pause_s
 from forgepool.supervisor.messages.answers import Approval, PersonApproval, Review, ReviewApproval
@@ -117,13 +118,19 @@ class ReviewState:
             self.batch = self.batch.model_copy(update={"again": True})
             self.message, self.holder = None, ""
 
-    def open_use(self, number: int, use: Use, batch: BatchCall | None) -> None:
+    def open_use(self, event: ReviewSent | WaveReviewSent) -> None:
         """Begin another request. One about a batch has the reservation of the request before it, and its time."""
         uses = dict(self.uses)
+        use = Use(
+            reserved_usd=event.reserved_usd,
+            reserved_tokens=event.reserved_tokens,
+            sent_at=event.issued_at,
+            accounts=event.accounts,
+        )
         if self.batch is not None and (before := uses.pop(self.sent, None)) is not None:
-            use = replace(use, sent_at=before.sent_at)
-        self.uses = uses | {number: use}
-        self.sent, self.batch, self.holder, self.limit_until = number, batch, "", 0.0
+            use = replace(use, sent_at=before.sent_at, accounts=before.accounts)
+        self.uses = uses | {event.number: use}
+        self.sent, self.batch, self.holder, self.limit_until = event.number, event.batch, "", 0.0
 
     def settle(self, review: Review) -> None:
         """

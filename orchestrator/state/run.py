@@ -312,15 +312,22 @@ class RunState:
         new = {task: HeldTask(*by, known[task].since if task in known else at) for task, by in tasks.items()}
         self.elsewhere = known | new
 
-    def note_treasury(self, event: e.TreasuryLimited | None) -> None:
-        """Take in what is told of a limit. None: something paid was sent, so none holds the run back any more."""
-        told = [*self.treasury.values(), event] if event is not None else self.treasury.values()
-        self.treasury = {one.limit: one for one in told if event is not None or one.effect != "waits"}
+    def note_treasury(self, event: e.TreasuryLimited) -> None:
+        self.treasury = self.treasury | {event.limit: event}
+
+    def forget_treasury_waits(self, accounts: Iterable[str]) -> None:
+        """Note that something paid was sent: neither the limits of its accounts nor those of the run hold it back."""
+        sent = tuple(f"account {one} " for one in accounts)
+        self.treasury = {
+            name: one
+            for name, one in self.treasury.items()
+            if one.effect != "waits" or (name.startswith("account ") and not name.startswith(sent))
+        }
 
     @property
     def treasury_words(self) -> str:
-        """Return the sentence on a limit that holds paid work back; empty where none does."""
-        return next((one.words for one in self.treasury.values() if one.effect == "waits"), "")
+        """Return the sentence on a limit that holds reviews back; empty where none does."""
+        return next((one.words for one in self.treasury.values() if one.effect == "waits" and not one.task), "")
 
     def note_trouble(self, kind: Asked, tasks: Iterable[str], detail: str, at: float, *, asked_at: float) -> None:
         self.streaks.setdefault(kind, TroubleStreak()).note(tasks, detail, at, asked_at=asked_at)

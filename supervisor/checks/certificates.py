@@ -12,12 +12,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from forgepool.supervisor.checks.lines import line_of, match_inputs
 from forgepool.supervisor.messages.answers import Certificate
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.confinement import Level
 from forgepool.workers.schema.settings import inherit_environment
-from forgepool.workers.workspace.dependencies import environment_fingerprint
+from forgepool.workers.workspace.checks.dependencies import environment_fingerprint
+from forgepool.workers.workspace.checks.lines import line_of, match_inputs
 from forgepool.worktrees.git.git import Git, TreeId
 
 _NO_SAY = frozenset({"cost_s", "voting", "traced"})

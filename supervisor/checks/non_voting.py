@@ -8,7 +8,6 @@ ends them early.
 from collections.abc import Iterator
 
 from forgepool.supervisor.checks.certificates import Inputs
-from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure
 from forgepool.supervisor.checks.runs import CheckRuns, Untold
 from forgepool.supervisor.checks.store import is_green
@@ -17,6 +16,7 @@ from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.network import HostsRefused
 from forgepool.workers.sandbox.layers import NoSandbox
 from forgepool.workers.schema.error_lines import excerpt
+from forgepool.workers.workspace.checks.lines import line_of
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.git.git import CommitId, GitFailed
 

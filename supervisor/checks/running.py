@@ -9,38 +9,34 @@ the commit's tree only if that is still what lies there. Everything else is a fa
 is, and whether green is to be believed, is judged elsewhere (`trial`, `judging`).
 """
 
-import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, environment
-from forgepool.supervisor.checks.lines import lines_of
 from forgepool.supervisor.checks.results.evidence import of_asked
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import ask
-from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.layers import choose_level
-from forgepool.workers.sandbox.network.package_access import find_lent_access, unlent
 from forgepool.workers.sandbox.run.file_trace import FileTrace
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.sandbox.sandbox_profile import Shelter, let_out, private
-from forgepool.workers.schema.settings import Settings
-from forgepool.workers.shell.requirements import ShellRequirement
-from forgepool.worktrees.checkouts.checkout import lease_checkout
+from forgepool.workers.sandbox.sandbox_profile import let_out
+from forgepool.workers.workspace.checks.lines import label_of, lines_of
+from forgepool.workers.workspace.checks.setups import (
+    CheckSite,
+    SetupBench,
+    SetupFailure,
+    keep_folders,
+    prepare_bench,
+    set_up,
+)
 from forgepool.worktrees.commits.compose import tree_of
 from forgepool.worktrees.git.git import CommitId
-from forgepool.worktrees.hub.mirror import Mirror
 
-Stop = Callable[[], bool]
 _SHOWN = 5
-_LOOKING_S = 60.0
-_FINDS_MODULE = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,13 +56,9 @@ def _unheard(progress: CheckProgress) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckPlace:
-    """The place where checks run: the host's mirror, its settings, the folder for logs."""
+class CheckPlace(CheckSite):
+    """The place where checks run, and the ear of a person who waits for them."""
 
-    mirror: Mirror
-    settings: Settings
-    logs: Path
-    stop: Stop
     hear: Callable[[CheckProgress], None] = _unheard
 
 
@@ -160,42 +152,22 @@ def run_checks(checks: Sequence[CheckDefinition], commit: CommitId, place: Check
     return ChecksOutcome(certificates=certificates, failure=next(failures, None))
 
 
-def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
-    """Logs of a line of several bear the name of what it is run for: one of them may be run in another line too."""
-    return label if len(line) == 1 else f"{label}-for-{line[-1].name}"
-
-
-@contextmanager
-def prepare_bench(commit: CommitId, place: CheckPlace, label: str, base: CommitId | None) -> Iterator[SetupBench]:
-    """A clean checkout of the commit, and what commands in it have for themselves."""
-    cache = place.settings.cache
-    with lease_checkout(place.mirror, commit, cache / "checkouts") as checkout:
-        shelter = Shelter(
-            settings=place.settings,
-            writable=(checkout.path,),
-            protected=(checkout.pointer,),
-            readable=(place.mirror.path,),
-        )
-        with private({}, shelter) as own:
-            yield SetupBench(
-                checkout=checkout,
-                own=own,
-                policy=place.settings.policy_file,
-                lent=find_lent_access(place.settings),
-                unlent=unlent(place.settings),
-                kept=cache / "setups",
-                logs=place.logs,
-                label=label,
-                stop=place.stop,
-                base=base,
-            )
+def report_setup(check: CheckDefinition, failure: SetupFailure) -> CheckFailure:
+    return CheckFailure(
+        check=check.name,
+        how=failure.how,
+        status=failure.status,
+        log_tail=failure.excerpt,
+        log=failure.log,
+        setup=True,
+        reason=failure.reason,
+    )
 
 
 def _run_one(check: CheckDefinition, bench: SetupBench, selection: Selection) -> TriedCheck:
-    failure = set_up(check, bench)
-    if failure is not None:
-        ran = Ran(how=failure.how, status=failure.status)
-        return TriedCheck(check=check, ran=ran, failure=failure, seconds=0.0, tail=failure.log_tail, log=failure.log)
+    if (unready := set_up(check, bench)) is not None:
+        ran, lacks = Ran(how=unready.how, status=unready.status), report_setup(check, unready)
+        return TriedCheck(check=check, ran=ran, failure=lacks, seconds=0.0, tail=unready.excerpt, log=unready.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
         asked = ask(check, bench.checkout.path, own.tmp, own.env, selection.left_out)
         trace = FileTrace(bench.checkout.path) if selection.traced else None
@@ -248,44 +220,3 @@ def _altering(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     named = ", ".join(paths[:_SHOWN]) + more
     return f"it changed tracked files: {named}; a check must leave the tree as it found it"
-
-
-def missing(
-    requirements: Sequence[ShellRequirement], commit: CommitId, place: CheckPlace
-) -> tuple[ShellRequirement, ...]:
-    """
-    Return those of the requirements that a command on a clean checkout of the commit would not find.
-
-    A module is looked for where its interpreter is there. What cannot be asked, because the commands cannot be held or
-    took too long, counts as there: the checks themselves will tell.
-    """
-    if not requirements:
-        return ()
-    script = "\n".join(f"{_finds(one)} || echo missing {number}" for number, one in enumerate(requirements))
-    with prepare_bench(commit, place, "tools", None) as bench:
-        command = Command(
-            argv=shell(script),
-            cwd=bench.checkout.path,
-            env=bench.own.env,
-            confined=bench.own.confined,
-            log=place.logs / "tools.log",
-            timeout_s=_LOOKING_S,
-        )
-        ended = run(command, stop=place.stop)
-    if not ended.succeeded:
-        return ()
-    lines = ended.log.read_text(errors="replace").splitlines()
-    numbers = (line.removeprefix("missing ") for line in lines if line.startswith("missing "))
-    return tuple(requirements[int(number)] for number in numbers if number.isdigit())
-
-
-def _finds(requirement: ShellRequirement) -> str:
-    name = shlex.quote(requirement.name)
-    match requirement.kind:
-        case "program":
-            return f"command -v {name} >/dev/null 2>&1"
-        case "module":
-            python = shlex.quote(requirement.by)
-            return f"! command -v {python} >/dev/null 2>&1 || {python} -c {shlex.quote(_FINDS_MODULE)} {name} 2>&1"
-        case "file":
-            return f"[ -e {name} ]"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.checks.certificates import Inputs, certificate_key, definition_digest
-from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import untold
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.running import CheckPlace, Selection, TriedCheck, label_of, run_line
+from forgepool.supervisor.checks.running import CheckPlace, Selection, TriedCheck, run_line
 from forgepool.supervisor.checks.store import Store, StoredResult, is_green
 from forgepool.supervisor.checks.traced.proofs import Proofs, Spared, TreeFiles, choose_spared
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.checks.lines import label_of, line_of
 from forgepool.worktrees.commits.compose import Regeneration
 from forgepool.worktrees.git.git import CommitId
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, describe_failures
-from forgepool.supervisor.checks.lines import CheckGroup, line_of, lines_of
 from forgepool.supervisor.checks.results.failures import find_cases, list_problems, missing_program
 from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran, judge, shows_a_sound_host
 from forgepool.supervisor.checks.results.problems import with_names_of
@@ -21,6 +20,7 @@ from forgepool.supervisor.checks.store import StoredResult, is_green
 from forgepool.supervisor.checks.traced.tracing import note_misses
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, Flake
 from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
+from forgepool.workers.workspace.checks.lines import CheckGroup, line_of, lines_of
 from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.worktrees.commits.diff import renames
 from forgepool.worktrees.git.git import CommitId, TreeId

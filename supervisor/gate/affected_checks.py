@@ -7,10 +7,10 @@ It is a guess about where to look, and never evidence: what lands has a certific
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from forgepool.supervisor.checks.lines import match_inputs
 from forgepool.workers.policy.gate_file.document import CheckDefinition, apply_scopes, effective_checks, voting
 from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.workspace.checks.lines import match_inputs
 
 if TYPE_CHECKING:
     from forgepool.worktrees.git.git import Git

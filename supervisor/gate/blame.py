@@ -10,12 +10,12 @@ log2(n) + 1 runs among n landings. Each run is one of the check that failed, and
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import KeptOutBy
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.checks.lines import line_of
 from forgepool.worktrees.commits.candidate import read_trailers
 from forgepool.worktrees.commits.changes import find_at
 from forgepool.worktrees.commits.compose import Composed, Entry, compose, conflicting_commits

@@ -13,6 +13,7 @@ from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, 
 from forgepool.supervisor.checks.results.touched import covers, free_touched, owners_of
 from forgepool.supervisor.checks.running import CheckProgress
 from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.sibling_tests import find_failing
 from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
 from forgepool.supervisor.gate.requirements import Demands
 from forgepool.supervisor.gate.verdicts import keep_out, out
@@ -21,11 +22,17 @@ from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.workers.policy.gate_file.document import as_check
-from forgepool.workers.workspace.scans.findings import ScanFinding
+from forgepool.workers.workspace.refs import ensure_from_hub
+from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import Subject
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff
-from forgepool.worktrees.git.git import CommitId, Git
+from forgepool.worktrees.git.git import CommitId, Git, GitFailed
+from forgepool.worktrees.hub.hub import HubUnusable
+from forgepool.worktrees.hub.mirror import MissingCommit
+
+_ERROR_CHARACTERS = 200
+_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +176,10 @@ class ComposedCandidate:
         if not found.ended:
             judged = [file for file in files if not bound.isdisjoint((file.path, file.old_path or ""))]
             found = self._with_targets_tests(judged, sample, found)
+        of_sibling = () if found.ended else self._show_sibling_tests(subjects)
         told = blank.model_copy(
             update={
-                "findings": (*blank.findings, *found.findings),
+                "findings": (*blank.findings, *found.findings, *of_sibling),
                 "flaky": tuple(found.flaky),
                 "red_base": tuple(found.red_base),
             }
@@ -185,6 +193,34 @@ class ComposedCandidate:
         said = advice(self.runs, self.composed.commit, self._inputs)
         green = {"verdict": "green", "certificates": tuple(found.certificates.values()), "advice": said}
         return told.model_copy(update=green)
+
+    def _show_sibling_tests(self, subjects: Sequence[Subject]) -> tuple[ScanFinding, ...]:
+        """Return what the tests of the entry's returned sibling say of it, for its reviewer; it keeps nothing out."""
+        from forgepool.workers.workspace.scans.content.secrets import find_secrets, hide_values
+
+        entry, place = self.request.entries[0], self.runs.place
+        if len(self.request.entries) != 1 or entry.returned is None:
+            return ()
+        sibling = CommitId(entry.returned.commit)
+        try:
+            ensure_from_hub(place.mirror, sibling, entry.returned.ref, self.request.anchor)
+        except (GitFailed, MissingCommit, HubUnusable):
+            return ()
+        failing = find_failing(self.runs.checks, self.composed.tree, sibling, place, base=self.runs.tip)
+        weight: Weight = "attention" if self._looked_at(entry) else "note"
+        values = [each.value for subject in subjects for each in find_secrets(subject)]
+        return tuple(
+            ScanFinding(
+                rule="sibling-tests",
+                path=case.file,
+                weight=weight,
+                text=hide_values(case.error, values)[:_ERROR_CHARACTERS],
+                said=f"'{case.id}', a test that attempt {entry.returned.attempt} wrote, passes on that attempt's work "
+                "and fails on this one; that work was returned, so the test may be wrong",
+                entry=entry.task,
+            )
+            for case in failing[:_MOST_SHOWN]
+        )
 
     def _sample(self, files: Sequence[FileDiff], bound: frozenset[str]) -> Sample:
         leave, entries = self._leave, self.request.spec

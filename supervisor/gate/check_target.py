@@ -8,7 +8,6 @@ reused; before a run begins, what this host remembers as green is.
 from dataclasses import dataclass, field
 
 from forgepool.supervisor.checks.certificates import certify, describe_failures
-from forgepool.supervisor.checks.lines import CheckGroup, lines_of
 from forgepool.supervisor.checks.non_voting import advice
 from forgepool.supervisor.checks.results.failures import missing_program
 from forgepool.supervisor.checks.results.judging import judge
@@ -20,6 +19,7 @@ from forgepool.supervisor.gate.verdicts import base_red
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Flake
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
+from forgepool.workers.workspace.checks.lines import CheckGroup, lines_of
 
 
 @dataclass(slots=True, kw_only=True)

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-from forgepool.supervisor.checks.lines import line_of
 from forgepool.supervisor.checks.results.failures import describe_failure, describe_red_base, name_failure
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.trial import KeptOutBy, TrialFindings
@@ -14,6 +13,7 @@ from forgepool.supervisor.gate.blame import conflict_partner, find_red_partner
 from forgepool.supervisor.messages.answers import CheckFailure, CheckResult, name_partner
 from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.regenerate import CommandFailed, MakerChanged
+from forgepool.workers.workspace.checks.lines import line_of
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import printable
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, Conflict, Entry

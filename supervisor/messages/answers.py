@@ -233,6 +233,8 @@ class Review(Message):
     """Why verdicts did not count, a sentence each."""
     spent: Spent = Spent()
     not_before: float | None = None
+    waited_s: float = Field(default=0.0, exclude_if=lambda seconds: not seconds)
+    """Seconds of waiting for accounts' rate limits, which count against no limit."""
     batch: BatchTicket | None = Field(default=None, exclude_if=lambda ticket: ticket is None)
     """With `infrastructure`, the batch that it waits for until `not_before`, or why it is to be made live."""
     detail: str = ""

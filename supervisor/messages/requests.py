@@ -10,6 +10,7 @@ from forgepool.workers.llm.batch import BatchCall
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.schema.mistakes import Duration
 from forgepool.workers.schema.orders import Limits, Message
+from forgepool.workers.schema.reports import EarlierWork
 from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange
 
 LandingStyle = Literal["merge", "squash", "rebase"]
@@ -54,6 +55,8 @@ class EntryRef(ScannedChange):
     """How it comes into the target; None: as its request says."""
     branch: bool = False
     """It may be several commits, of whichever age: only the last was submitted."""
+    returned: EarlierWork | None = Field(default=None, exclude_if=lambda work: work is None)
+    """The task's last candidate before this one, which was returned: the tests that it wrote are run on this one."""
 
     @property
     def by_person(self) -> bool:
@@ -267,6 +270,8 @@ class ReviewRequest(TrainRequest):
     cost_usd: float | None = None
     """The most that it may cost in all; None is no limit."""
     tokens: int | None = None
+    closed_accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
+    """Accounts that it may not ask, as for an order."""
     batch: BatchCall | None = Field(default=None, exclude_if=lambda call: call is None)
     """Its call in a vendor's batch lane; None for a live review."""
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from forgepool.supervisor.checks.running import CheckPlace, prepare_bench
-from forgepool.supervisor.checks.setups import SetupBench, keep_folders, set_up
+from forgepool.supervisor.checks.running import CheckPlace, report_setup
 from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.supervisor.regeneration.kept import make_files
 from forgepool.workers.policy.gate_file.document import CheckDefinition, RegenerateDefinition, as_check
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
+from forgepool.workers.sandbox.run.process import Ended
 from forgepool.workers.sandbox.sandbox_profile import let_out
+from forgepool.workers.workspace.checks.setups import SetupBench, keep_folders, prepare_bench, set_up
 from forgepool.worktrees.checkouts.checkout import Unusable
 from forgepool.worktrees.commits.candidate import tree_with, write_commit
 from forgepool.worktrees.git.git import CommitId, TreeId
@@ -37,9 +37,8 @@ def make(
     place.logs.mkdir(parents=True, exist_ok=True)
     with prepare_bench(commit, place, label, base) as bench:
         keep_folders((command,), bench)
-        failure = set_up(command, bench)
-        if failure is not None:
-            return failure.model_copy(update={"check": words(definition)})
+        if (failure := set_up(command, bench)) is not None:
+            return report_setup(command, failure).model_copy(update={"check": words(definition)})
         ended = _run(command, bench)
         return _taken(definition, ended, bench) if ended.succeeded else _failure(definition, ended)
 
@@ -52,17 +51,7 @@ def words(definition: RegenerateDefinition) -> str:
 def _run(command: CheckDefinition, bench: SetupBench) -> Ended:
     hosts = hosts_for_check(command.name, command.network, bench.policy, bench.lent, setup=True)
     with let_out(bench.shown, hosts, bench.lent) as own:
-        return run(
-            Command(
-                argv=shell(command.run),
-                cwd=bench.checkout.path,
-                env=own.env,
-                confined=own.confined,
-                log=bench.logs / f"{bench.label}-{command.name}.log",
-                timeout_s=command.timeout_s,
-            ),
-            stop=bench.stop,
-        )
+        return bench.run(command, own)
 
 
 def _taken(definition: RegenerateDefinition, ended: Ended, bench: SetupBench) -> TreeId | CheckFailure:

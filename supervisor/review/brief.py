@@ -13,6 +13,7 @@ from forgepool.supervisor.messages.requests import ReviewRequest, Sibling
 from forgepool.supervisor.review.difference import Difference, Patch
 from forgepool.supervisor.review.quoting import Quotation, clip_text, one_line, plain
 from forgepool.supervisor.review.wave import wave_card
+from forgepool.workers.policy.gate_file.kept_paths import GUIDANCE
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file
 from forgepool.worktrees.git.git import CommitId, Git
 
@@ -21,7 +22,6 @@ WHOLE_DIFF_CHARACTERS = 60_000
 _TASK_CHARACTERS = 16_000
 _CLAIM_CHARACTERS = 2_000
 _MOST_LISTED = 400
-_CONVENTIONS = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 _CONVENTION_CHARACTERS = 8_000
 _REGULAR = ("100644", "100755")
 _FILES_CHARACTERS = 160_000
@@ -172,7 +172,7 @@ def _show(difference: Difference, patch: Patch, reach: int) -> str:
 
 def conventions(git: Git, base: CommitId) -> str:
     """Return the target's own words on how code is written there; empty where it has none."""
-    found = dict.fromkeys(text for path in _CONVENTIONS if (text := _text(git, base, path)))
+    found = dict.fromkeys(text for path in GUIDANCE if (text := _text(git, base, path)))
     return clip_text("\n\n".join(found), _CONVENTION_CHARACTERS)
 
 

@@ -21,19 +21,20 @@ from forgepool.workers.agents.builtin.loop import ConversationBrief, Conversatio
 from forgepool.workers.agents.builtin.permission import Rulings
 from forgepool.workers.agents.render_transcript import narrate_entries
 from forgepool.workers.context.edits.state import Profile
-from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, now
+from forgepool.workers.context.transcript.entries import ConversationStarted, Transcript, TurnSaid, now
 from forgepool.workers.context.transcript.usage import Meter
 from forgepool.workers.context.view.archive import Archive
 from forgepool.workers.context.view.live import Context
 from forgepool.workers.llm.provider import PASSING
 from forgepool.workers.policy.layers import Policy
 from forgepool.workers.schema.orders import Limits, Spent
-from forgepool.workers.tools.endings import Taken, verdict_tool
+from forgepool.workers.tools.endings import VERDICT, Taken, verdict_tool
 from forgepool.workers.tools.tool import Tool
 from forgepool.workers.tools.toolset import reading as reading_tools
 from forgepool.workers.tools.workplace import Workplace
 
 MOST_VOIDS = 2
+_SEVERAL = "one turn gives several verdicts, and none of them counts; give one, alone in its turn"
 _TOLD_ONCE = "Mend this, and call it again. The next verdict that does not count ends the review."
 
 Ending = Literal["verdict", "void", "not_configured", "limits", "infrastructure"]
@@ -84,8 +85,12 @@ class ReviewConversation:
     meter: Meter = field(default_factory=lambda: Meter(limits=Limits()))
     form: VerdictForm | None = None
     read: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()
+    """Sentences on files that it was not shown every changed line of."""
     voids: list[str] = field(default_factory=list)
     _chances: int = MOST_VOIDS
+    _refused_turn: int = 0
+    """The number of the last turn that gave several verdicts."""
     _counted: bool = False
     _seconds: float = 0.0
     """Seconds of its own conversation; another's is not counted twice."""
@@ -189,18 +194,32 @@ class ReviewConversation:
 
     def _take(self, form: VerdictForm) -> Taken:
         """Tell whether a verdict counts; the first time it does not, the reviewer is told what is missing."""
+        if (turn := self._several_verdicts()) is not None:
+            taken = self._refuse(_SEVERAL, at_no_cost=turn == self._refused_turn)
+            self._refused_turn = turn
+            return taken
         root = str(self.site.workplace.root)
         form = settle_form(form, root=root)
         found = self._reading(root)
-        self.read = tuple(dict.fromkeys((*self.read, *found.read)))
+        self.read, self.shares = tuple(dict.fromkeys((*self.read, *found.read))), found.shares
         wrong = [found.missing] if found.missing else []
         wrong += objections(form, self.site.threshold, self.site.difference.last_line, criteria=self.site.criteria)
         if not wrong:
             self.form, self._counted = form, True
             return Taken(summary=form.summary)
-        why = "; ".join(wrong)
-        self.voids.append(why)
-        self._chances -= 1
+        return self._refuse("; ".join(wrong))
+
+    def _several_verdicts(self) -> int | None:
+        """Return the number of the turn under way where it gives more than one verdict, else None."""
+        turns = [entry.turn for entry in self.transcript.entries if isinstance(entry, TurnSaid)]
+        said = [turn for turn in turns if turn.role == "assistant"]
+        given = sum(call.name == VERDICT for call in said[-1].calls) if said else 0
+        return len(said) if given > 1 else None
+
+    def _refuse(self, why: str, *, at_no_cost: bool = False) -> Taken:
+        if not at_no_cost:
+            self.voids.append(why)
+            self._chances -= 1
         goes_on = self._chances > 0
         return Taken(void=f"{why}. {_TOLD_ONCE}" if goes_on else why, goes_on=goes_on)
 

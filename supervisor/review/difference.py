@@ -5,6 +5,7 @@ that would land, over all files.
 
 import math
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from forgepool.worktrees.commits.changes import FileTooLarge, read_file, tree_paths
@@ -38,9 +39,29 @@ class Patch:
         return frozenset(line.number for line in self.file.added)
 
     @property
+    def places(self) -> tuple[range, ...]:
+        """
+        The changed places of the new file: each new line, and the lines around each gap. One of these shows the gap.
+        """
+        added, removed = sorted(self.added), sorted(line.number for line in self.file.removed)
+        left = [number - 1 - place for place, number in enumerate(removed)]
+        before, after = _numbers_of(left, added), _numbers_of([count + 1 for count in left], added)
+        gaps = (range(first, last + 1) for first, last in zip(before, after, strict=True))
+        return (*(range(line, line + 1) for line in added), *dict.fromkeys(gaps))
+
+    @property
     def is_readable(self) -> bool:
         """Tell whether the composed tree holds something of it that the tools can show."""
         return self.file.status != "D" and not self.file.binary and self.file.mode in _REGULAR
+
+
+def _numbers_of(left: Sequence[int], added: Sequence[int]) -> Iterator[int]:
+    """Yield the new numbers of the lines that stayed, given as the first, second... of them in ascending order."""
+    passed = 0
+    for count in left:
+        while passed < len(added) and added[passed] <= count + passed:
+            passed += 1
+        yield count + passed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

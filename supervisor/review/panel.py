@@ -134,14 +134,8 @@ def _other_models(
     if any(author.families and not author.models for author in request.authors):
         return []
     own = [model for author in request.authors for model in author.models]
-    capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
     names = [] if request.policy.by else [name for name in table.models if table.models[name].family in authors]
-    rest = (
-        open_models(
-            table, task_type=ROUTE, phase="review", model=name, capped=capped, run=request.run, settings=settings
-        )
-        for name in names
-    )
+    rest = (_open(request, table, settings, name) for name in names)
     found = (*asked, *(one for chain in rest for one in chain.contenders[:1]))
     fit = {
         one.pair: one
@@ -155,15 +149,9 @@ def _other_models(
 
 def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> ModelChain:
     """The models that the plan names, in its order, and no others; else those of the route."""
-    capped = request.cost_usd is not None or request.policy.limits.cost_usd is not None
-    named = [
-        open_models(
-            table, task_type=ROUTE, phase="review", model=model, capped=capped, run=request.run, settings=settings
-        )
-        for model in request.policy.by
-    ]
+    named = [_open(request, table, settings, model) for model in request.policy.by]
     if not named:
-        return open_models(table, task_type=ROUTE, phase="review", capped=capped, run=request.run, settings=settings)
+        return _open(request, table, settings)
     contenders = [
         one
         for model, chain in zip(request.policy.by, named, strict=True)
@@ -171,6 +159,19 @@ def _everybody(request: ReviewRequest, table: Table, settings: Settings) -> Mode
         if one.candidate.model == model
     ]
     return ModelChain(contenders=tuple(contenders), breaker=named[0].breaker, why="named in the plan")
+
+
+def _open(request: ReviewRequest, table: Table, settings: Settings, model: str | None = None) -> ModelChain:
+    return open_models(
+        table,
+        task_type=ROUTE,
+        phase="review",
+        model=model,
+        capped=request.cost_usd is not None or request.policy.limits.cost_usd is not None,
+        closed=request.closed_accounts,
+        run=request.run,
+        settings=settings,
+    )
 
 
 def take_lane(panel: Panel, lane: BatchLane, *, fits: bool) -> Panel:

@@ -314,14 +314,14 @@ def _left(request: ReviewRequest, others: Spent) -> Limits | None:
 
 def _account(heard: Heard, authors: Sequence[str]) -> dict[str, object]:
     """Return who was asked and what was read, whatever the outcome."""
-    decisive = heard.decisive or heard.all
     families = tuple(dict.fromkeys(family for talk in heard.all for family in talk.families))
     return {
-        "read": tuple(dict.fromkeys(path for talk in decisive for path in talk.read)),
+        "read": tuple(dict.fromkeys(path for talk in heard.decisive or heard.all for path in talk.read)),
         "models": tuple(dict.fromkeys(model for talk in heard.all for model in talk.models)),
         "families": families,
         "same_family": not all(are_apart(family, authors) for family in families),
         "voids": tuple(void for talk in heard.all for void in talk.voids),
+        "waited_s": sum(talk.meter.waited_s for talk in heard.all),
     }
 
 
@@ -347,7 +347,7 @@ def _fails(talk: ReviewConversation) -> bool:
 
 def _summary(heard: Heard, *, dropped: bool) -> str:
     """Return the reviewers' summary, after the harness's own words."""
-    told = list(heard.told)
+    told = [*heard.told, *dict.fromkeys(share for talk in heard.decisive for share in talk.shares)]
     if len(heard.standing) > 1:
         rounds = "1 round" if heard.rounds == 1 else f"{heard.rounds} rounds"
         told.append(f"{len(heard.standing)} reviewers, {rounds}")

@@ -99,9 +99,9 @@ def forgepool(
 def start(
     argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], stdout: IO[Any], stderr: IO[Any]
 ) -> "Forked | subprocess.Popen[str]":
-    """Start the command in a session of its own, without input."""
+    """Start the command in a session of its own, without input. A PYTHONPATH of its own means a fresh Python."""
     words = [*_COMMAND, *map(str, argv)]
-    if _CLONE is None:
+    if _CLONE is None or env.get("PYTHONPATH") != os.environ.get("PYTHONPATH"):
         given = {"stdin": subprocess.DEVNULL, "stdout": stdout, "stderr": stderr, "text": True}
         return subprocess.Popen([sys.executable, *words], cwd=cwd, env=env, start_new_session=True, **given)
     ours, theirs = socket.socketpair()

@@ -81,6 +81,8 @@ class AgentAnswer:
     """The reason why a model gave no answer; only with `failed`."""
     resets_at: float | None = None
     """The end of a usage limit, in Unix seconds."""
+    waited_s: float = 0.0
+    """Seconds of waiting for accounts' rate limits, which count against no limit."""
     includes: tuple[int, ...] = ()
     """The interrupted attempts that this one resumed; `spent` includes their usage."""
     lead: LeadSaid | None = None

@@ -226,6 +226,7 @@ def _about(answer: AgentAnswer, workspace: Workspace) -> dict[str, Any]:
     """Return the fields about the agent that every result has, however it ended."""
     return {
         "spent": answer.spent,
+        "waited_s": answer.waited_s,
         "models": answer.models,
         "families": answer.families,
         "planned": answer.planned,

@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Literal, Self
 
 from forgepool.workers.shell.language.script import Execution, ShellWord
-from forgepool.workers.shell.programs.known_programs import ALIKE, ONE_DASH, TAKES_NUMBERS, TRUSTED, git_words
+from forgepool.workers.shell.programs.known_programs import (
+    ALIKE,
+    ANY_OPTION,
+    ONE_DASH,
+    TAKES_NUMBERS,
+    TRUSTED,
+    git_folders,
+    git_words,
+)
 
 _MOST_VALUES = 16
 """Options that may or may not take the next word as their value; beyond so many, any reading is possible."""
@@ -39,10 +47,19 @@ class ProgramCall:
     """The reason to refuse it under any rules: an option that could make it another program's command."""
     inside: bool = False
     """The program is a file in the worktree."""
+    folders: tuple[ShellWord, ...] = ()
+    """The folders of `git -C`, where git goes before all else."""
 
     @property
-    def is_static(self) -> bool:
-        return all(word.static for word in self.all_words)
+    def is_known(self) -> bool:
+        """Report whether no word that the shell fills in can make it another command."""
+        return all(word.static or self._is_tame(word) for word in self.all_words)
+
+    def _is_tame(self, word: ShellWord) -> bool:
+        """Report whether a word becomes numbers or names of files, and no option that matters."""
+        if not word.filled or word.text.startswith("-"):
+            return False
+        return bool(word.text) or word.filled == "number" or self.trusted in ANY_OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +129,21 @@ def make_call(execution: Execution, root: Path) -> ProgramCall:
     program = execution.argv[0].text
     names, trusted, inside = _names(program, execution.cwd, root)
     words, wrong = execution.argv[1:], ""
+    folders: tuple[ShellWord, ...] = ()
     if (part := names[0].removeprefix("git-")) != names[0]:
         # A program of git's own, `git-push`, is that subcommand.
         names, words = (*names, "git"), (ShellWord(text=part, static=True), *words)
     elif "git" in names:
+        folders = tuple(git_folders(words))
         words, wrong = git_words(words)
     return ProgramCall(
-        names=names, trusted=trusted, words=words, all_words=execution.argv[1:], wrong=wrong, inside=inside
+        names=names,
+        trusted=trusted,
+        words=words,
+        all_words=execution.argv[1:],
+        wrong=wrong,
+        inside=inside,
+        folders=folders,
     )
 
 

@@ -5,11 +5,13 @@ The strictest finding decides: one denied command among a hundred denies them al
 an advice how to write it, and what no rule mentions is never allowed. The sandbox holds what a policy cannot see.
 """
 
+import glob
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,6 +50,7 @@ from forgepool.workers.shell.language.script import (
     Unparseable,
     VariableAssignment,
 )
+from forgepool.workers.shell.performer import join_folder
 from forgepool.workers.shell.programs.known_programs import find_written
 from forgepool.workers.shell.read_script import read_script
 from forgepool.workers.tools.files.patch import Update, read_patch
@@ -65,6 +68,9 @@ _SAID: dict[Decision, str] = {
 _MAYBE = "a word cannot be known before it runs (write it out; or put -- or ./ before a file) and may make it this"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.]*://\S*|$")
 _AT_HOME = re.compile(r"~([a-z_][\w.-]*)?(/[\w./@%+-]*)?", re.ASCII)
+_CD = ShellWord(text="cd", static=True, written="cd")
+_TMP = (Path("/tmp"), Path("/var/tmp"))
+_MOST_MATCHES = 1_000
 _RAISING = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "nsenter", "unshare"})
 """Wrappers that run a command as another user or elsewhere, which no rule for the command alone covers."""
 
@@ -140,7 +146,8 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
         case Redirect():
             if not _is_stream(fact.path):
                 place = _place(fact.path, fact.cwd, ground, writes=fact.mode == "write")
-                yield from _of_file(policy, fact.path, place, fact.mode, tool)
+                for each in (place, *_folders_of(fact.path, fact.cwd, ground)):
+                    yield from _of_file(policy, fact.path, each, fact.mode, tool)
         case VariableAssignment(name=name):
             by_name = _is_harmless(name)
             find = partial(on_variable, tool=tool, name=name, by_name_alone=by_name)
@@ -153,6 +160,9 @@ def _findings(policy: Policy, fact: Fact, ground: Ground, tool: str) -> Iterator
 
 def _of_execution(policy: Policy, fact: Execution, ground: Ground, tool: str) -> Iterator[_Finding]:
     call = make_call(fact, ground.root)
+    for folder in call.folders:
+        yield from _of_execution(policy, Execution(argv=(_CD, folder), cwd=fact.cwd), ground, tool)
+        fact = replace(fact, cwd=join_folder(fact.cwd, folder))
     shown = _shown(fact)
     if call.wrong:
         yield _Finding(decision="deny", rule=None, reason=f"{shown}: {call.wrong}")
@@ -187,6 +197,7 @@ def _touches(fact: Execution, call: ProgramCall, ground: Ground, *, reads: bool)
             continue
         place = _place(written.word, fact.cwd, ground, writes=True, follow=written.follow, whole=written.whole)
         yield _touch("write", place, _without_file(call, written.word))
+        yield from (_touch("write", each, call) for each in _folders_of(written.word, fact.cwd, ground))
         for source in written.beneath if isinstance(place, ResolvedPath) and _is_folder(place, ground) else ():
             name = source.text.rstrip("/").rpartition("/")[2]
             if source.static and name not in ("", ".", ".."):
@@ -194,8 +205,23 @@ def _touches(fact: Execution, call: ProgramCall, ground: Ground, *, reads: bool)
                 yield _touch("write", _place(inside, fact.cwd, ground, writes=True), call)
     if reads:
         for word in call.words:
-            if word.static and word.text and not word.text.startswith("-"):
-                yield _touch("read", _place(word, fact.cwd, ground), call)
+            for each in _matched(word, fact.cwd) if word.filled == "files" else (word,):
+                if each.static and each.text and not each.text.startswith("-"):
+                    yield _touch("read", _place(each, fact.cwd, ground), call)
+
+
+def _folders_of(word: ShellWord, cwd: Path | None, ground: Ground) -> Iterator[ResolvedPath | Unresolved]:
+    """Yield the folder that stands before what is unknown in a path, as in `.git/$x`."""
+    folder = word.text.rpartition("/")[0]
+    if not word.static and folder:
+        yield _place(ShellWord(text=folder, static=True, written=folder), cwd, ground)
+
+
+def _matched(word: ShellWord, cwd: Path | None) -> Iterator[ShellWord]:
+    """Yield the files that a pattern stands for now."""
+    if cwd is not None:
+        for name in islice(glob.iglob(word.written, root_dir=cwd), _MOST_MATCHES):  # noqa: PTH207 - a lazy one
+            yield ShellWord(text=name, static=True, written=name)
 
 
 def _without_file(call: ProgramCall, word: ShellWord) -> ProgramCall:
@@ -300,14 +326,27 @@ def _is_harmless(name: str) -> bool:
 
 
 def _script_text(path: Path, ground: Ground) -> str | None:
-    """Return the text of a script in the worktree; None for any other file."""
+    """
+    Return the text of a script in the worktree or the command's own `/tmp`; None for any other file.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
     try:
+        inside = path.is_relative_to(ground.root)
+        above = None if inside else next((each for each in _TMP if path.is_relative_to(each)), None)
+        if above is not None and ground.tmp is not None:
+            path = ground.tmp / path.relative_to(above)
         real = path.resolve()
-        if not real.is_relative_to(ground.root) or not real.is_file():
+        if not real.exists() and (above is None or ground.tmp is not None):
+            raise FileNotFoundError(path)
+        if not any(real.is_relative_to(each) for each in (ground.root, ground.tmp) if each) or not real.is_file():
             return None
         with real.open("rb") as file:
             raw = file.read(_MOST_SCRIPT_BYTES + 1)
         return raw.decode() if len(raw) <= _MOST_SCRIPT_BYTES else None
+    except FileNotFoundError:
+        raise
     except (OSError, RuntimeError, ValueError):
         return None
 

@@ -223,7 +223,7 @@ def _on_commands(rule: PolicyRule, call: ProgramCall) -> Iterator[tuple[Likeness
             likeness = pattern.amounts(call)
             if likeness != "no":
                 yield likeness, pattern.rank
-        elif pattern.begins(call) and (rule.decision == "audit" or call.is_static):
+        elif pattern.begins(call) and (rule.decision == "audit" or call.is_known):
             yield "yes", pattern.rank
 
 

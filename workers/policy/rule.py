@@ -96,11 +96,13 @@ class PathPattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """The worktree that paths are judged in, and the folder that `~` stands for."""
+    """The worktree that paths are judged in, and the folders that `~` and `/tmp` stand for."""
 
     root: Path
     """The resolved path of the worktree."""
     home: Path
+    tmp: Path | None = None
+    """The folder that commands see as `/tmp`; None where that is not known."""
 
     def place(
         self, text: str, *, folder: Path | None = None, writes: bool = False, follow: bool = True, whole: bool = False

@@ -7,7 +7,8 @@ docs/reference/sandbox.md says what is held and what is not.
 
 - `layers` finds out what holds on this host. `sandbox_profile` makes the confinement of one order or check.
 - `launch` starts a command in it: `confined` asks the `launcher`, which applies Landlock, seccomp and mounts.
-- `run` runs one command to its end (`process`), beside other work (`background`), or talks to it (`dialogue`).
+- `run` runs one command to its end (`process`), beside other work (`background`), or talks to it (`dialogue`). `usage`
+  adds up its memory and files where nothing else bounds them.
 - `network` is the proxy through which a command reaches the hosts it is granted.
 - `tree` knows processes and which of them belong to a command. `scratch` makes temporary folders.
 

@@ -108,8 +108,7 @@ Wanted = Literal["auto", "require", "off"]
 
 WEAKER = (
     "processes of the host can be seen",
-    "your other processes can be made to wait for all others (their priority and processors changed)",
-    "modes, times and attributes of your files outside can be changed, and their presence found out",
+    "modes and times of your files outside can be changed, and their presence found out",
     "the worktree's .git file can be replaced (the harness does not read it)",
     "no command can open a socket of the internet, its own loopback included, and no host can be granted",
 )

@@ -29,6 +29,9 @@ _SAME_EVERYWHERE = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
+    # As by `git -c`, which stands above files and above a GIT_CONFIG_COUNT of the command's own: git enters no bare
+    # repository that it merely finds, and runs no program that a repository's own settings name for looking at files.
+    "GIT_CONFIG_PARAMETERS": "'safe.bareRepository=explicit' 'core.fsmonitor=false'",
     "GIT_AUTHOR_NAME": "Forgepool agent",
     "GIT_AUTHOR_EMAIL": "agent@forgepool.invalid",
     "GIT_COMMITTER_NAME": "Forgepool agent",
@@ -139,6 +142,7 @@ def _bounds(settings: Settings) -> Bounds:
         memory_bytes=None if memory is None else memory * 1024**2,
         processes=settings.command_processes,
         file_bytes=settings.command_file_mb * 1024**2,
+        disk_bytes=settings.command_disk_mb * 1024**2,
     )
 
 

@@ -34,6 +34,8 @@ class Bounds:
     """Processes of the user id, or of the order where a control group counts them."""
     file_bytes: int = 8 * 1024**3
     """The length of the longest file it may write."""
+    disk_bytes: int = 32 * 1024**3
+    """The size of all files together that its order's commands make."""
     open_files: int = 16_384
     shared_bytes: int = 1024**3
     """Size of the command's own /dev/shm; only with `bubblewrap`."""

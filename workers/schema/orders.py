@@ -120,10 +120,7 @@ class BuiltinAgent(Message):
     context: str | None = None
     """The context profile of its conversations; None is the worker's own."""
     workflow: str | None = Field(default=None, exclude_if=lambda name: name is None)
-    """
-    A built-in workflow, or one from the repository's `.forgepool/workflows/`. None is the built-in `build`, never the
-    repository's.
-    """
+    """A built-in workflow, or one of the repository's `.forgepool/workflows/`; None is always the built-in `build`."""
 
     @property
     def wanted_hints(self) -> HintSettings:
@@ -292,6 +289,8 @@ class WorkOrder(Message):
     """Its limits that are a part of the run's budget, for which the attempt may ask for more."""
     priced_usd: float | None = None
     """The most that its model calls with a known price may cost, where `limits` say nothing of money."""
+    closed_accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
+    """Accounts that it may not ask: limits of the treasury that it has reserved nothing of."""
     reasons: tuple[ReasonPack, ...] = ()
     references: tuple[str, ...] = ()
     """Files of the base (`path`, `path:10-40`) whose text is given to its agent."""
@@ -372,6 +371,8 @@ class WorkResult(Message):
     planned: tuple[str, ...] = ()
     """Paths the agent said it would change, if it said so."""
     spent: Spent = Spent()
+    waited_s: float = Field(default=0.0, exclude_if=lambda seconds: not seconds)
+    """Seconds of waiting for accounts' rate limits, which count against no limit."""
     includes: tuple[int, ...] = ()
     """Earlier attempts that this one continues and whose usage is part of `spent`."""
     carried: Spent | None = None

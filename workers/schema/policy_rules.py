@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from forgepool.workers.schema.mistakes import Duration
+
 Decision = Literal["allow", "audit", "prompt", "deny"]
 Unattended = Literal["deny", "park"]
 """The answer to a call that needs a person's approval: denied, or the task waits for a person."""
@@ -91,6 +93,26 @@ class RuleEntry(_Written):
     not_match_examples: tuple[str, ...] = ()
 
 
+class VerifyTerms(_Written):
+    """The bounds of the target's checks before the built-in agent's work counts as verified."""
+
+    rounds: int = Field(default=2, ge=1, le=10)
+    """The most times that a red check sends the work back to its author; after these the gate alone runs them."""
+    within_s: Annotated[Duration, Field(gt=0)] = 600.0
+    """Seconds for all checks of one round. What has not ended then is left to the gate."""
+
+
+def _usual_bounds(written: object) -> object:
+    if written not in ("checks", None) and not isinstance(written, dict | VerifyTerms):
+        raise ValueError("must be `checks` or a mapping; its keys are 'rounds' and 'within_s', both optional")
+    return {} if written == "checks" else written
+
+
+WrittenVerify = Annotated[
+    VerifyTerms | None, BeforeValidator(_usual_bounds, json_schema_input_type=Literal["checks"] | VerifyTerms | None)
+]
+
+
 class ScanTerms(BaseModel):
     """The terms by which the gate will scan the work, and by which the worker scans it before."""
 
@@ -104,3 +126,7 @@ class ScanTerms(BaseModel):
     """The plan has the work reviewed, so that findings for attention are left to the reviewer."""
     checks: dict[str, str] = Field(default_factory=dict)
     """The commands of the plan's checks by name. Their set-ups are among the order's."""
+    verify: VerifyTerms | None = Field(default=None, exclude_if=lambda terms: terms is None)
+    """Set where the target's checks run there, too."""
+    definitions: tuple[str, ...] = Field(default=(), exclude_if=lambda checks: not checks)
+    """The plan's checks whole, each in JSON; only with `verify`."""

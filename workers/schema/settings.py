@@ -112,6 +112,8 @@ class Settings(BaseModel):
     command_processes: int = Field(default=4096, gt=0)
     command_file_mb: int = Field(default=8192, gt=0)
     """MiB of the longest file a command may write."""
+    command_disk_mb: int = Field(default=32_768, gt=0)
+    """MiB of all files together that an order's commands make."""
 
     context: str = "ledger"
     """The context profile of conversations for which neither plan nor task names one."""

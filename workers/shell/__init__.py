@@ -9,13 +9,15 @@ alone. A **wrapper** only runs another command, which is among the facts too: `s
 
 The road: in `language/`, `scanner` (with `spelling`) finds bash's tokens and `parser` makes them a tree. `read_script`
 asks tree-sitter's grammar, which must find the same commands, and walks the tree. `performer` follows what each command
-runs, by the tables in `programs/`. Texts that a command runs (`bash -c`, `eval`, heredocs to shells, script files) go
-the same way. `purpose/` answers another question about past commands: what they read, wrote and were for.
+runs, by the tables in `programs/`; `script_facts` collects the facts, `written_files` the texts of written files. Texts
+that a command runs (`bash -c`, `eval`, heredocs to shells, script files) go the same way. `purpose/` answers another
+question about past commands: what they read, wrote and were for.
 
-Nothing is guessed for a permission. A script is refused where its meaning depends on more than its text, or
-on an option that is not in a table. It is refused where shells and grammars differ, beyond the limits, and after a
-mistake of ours. Where several things could run, all of them are facts: both branches, a function's body and its
-name. A script file that an earlier command may have written is `opaque`.
+Nothing is guessed for a permission. A script is refused where its meaning depends on more than its text, or on an
+option that is not in a table. It is refused where shells and grammars differ, beyond the limits, and after a mistake of
+ours. Where several things could run, all of them are facts: both branches, a function's body and its name. A script
+file that an earlier command may have written is `opaque`. One that this script surely writes has the text that the
+script gives it, and is refused where that cannot be known.
 
 Why two parsers? Tree-sitter's grammar puts some words in wrong places without an error node. It reads `cd x && make
 2>&1 | tail` as `(cd x && make) | tail`, and `ls⏎\\⏎ rm x` as one command. Our parser surely has mistakes of another

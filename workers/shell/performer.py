@@ -1,172 +1,34 @@
 """Turns commands and their effects into facts; what a command runs is run in turn."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from forgepool.workers.shell.language.refusal import MOST_BYTES_IN_ALL, Refusal, check_depth, check_number, refuse
+from forgepool.workers.shell.language.refusal import Refusal, check_depth, refuse
 from forgepool.workers.shell.language.script import (
     Dialect,
     Effect,
     Evaluates,
     Execution,
-    Fact,
     FromFile,
     Inherited,
     Input,
     Moves,
-    ReadFile,
     Reads,
     ReadsFile,
     ReadsInput,
-    Redirect,
     RunsCommand,
     Sets,
     ShellWord,
     StdinText,
     StopsOnError,
-    VariableAssignment,
 )
 from forgepool.workers.shell.programs.effects import effects_of, may_write
-from forgepool.workers.shell.programs.shells import dialect_of, find_commands
+from forgepool.workers.shell.programs.shells import dialect_of, find_commands, find_interpreted
+from forgepool.workers.shell.script_facts import ScriptReading, StatementPlace, refuse_written
+from forgepool.workers.shell.written_files import Texts
 
-_RUNS_VALUES = frozenset(
-    ["BASHOPTS", "BASH_ALIASES", "BASH_CMDS", "CDPATH", "POSIXLY_CORRECT", "PROMPT_COMMAND", "PS0", "PS4", "SHELLOPTS"]
-)
-"""Variables whose values bash runs, or that change how it reads."""
-_COUNTERS = frozenset(["HISTCMD", "LINENO", "OPTIND", "RANDOM", "SECONDS", "SRANDOM", "EPOCHSECONDS"])
-"""Variables that count by themselves; bash evaluates what they are set to."""
-_NUMBERS = _COUNTERS | {"BASHPID", "COLUMNS", "EUID", "LINES", "PPID", "SHLVL", "UID"}
-_ARRAYS = frozenset(["DIRSTACK", "FUNCNAME", "GROUPS", "MAPFILE", "PIPESTATUS"])
-_NO_NUMBERS = frozenset(["_", "COPROC", "DIRSTACK", "FUNCNAME", "MAPFILE", "OLDPWD", "OPTARG", "PWD", "REPLY"])
-"""Variables that bash sets to values a script can choose, as it does all that begin with BASH_."""
-
-
-@dataclass(slots=True, kw_only=True)
-class ScriptReading:
-    """The facts so far, and what only all of them together tell."""
-
-    read_file: ReadFile | None
-    facts: list[Fact] = field(default_factory=list)
-    functions: set[str] = field(default_factory=set)
-    changeable: bool = False
-    """An earlier command may have written files."""
-    moved: bool = False
-    """Some `cd` was seen."""
-    _deferred_files: list[int] = field(default_factory=list)
-    _bodies: list[tuple[int, int]] = field(default_factory=list)
-    evaluated: set[str] = field(default_factory=set)
-    """Variables whose values arithmetic evaluates."""
-    arrays: set[str] = field(default_factory=set)
-    unknown: bool = False
-    """Variables may have been set by an unknown text."""
-    _loose: set[str] = field(default_factory=set)
-    """Variables that may hold something other than a number."""
-    _declared: set[str] = field(default_factory=set)
-    """Variables that a declaring builtin sets to a value that may begin with a bracket."""
-    _commands: int = 0
-    _bytes: int = 0
-
-    def count_command(self) -> None:
-        self._commands += 1
-        check_number(self._commands)
-
-    def count_bytes(self, number: int) -> None:
-        self._bytes += number
-        if self._bytes > MOST_BYTES_IN_ALL:
-            refuse("it and the scripts it runs are too long", "run fewer scripts at once")
-
-    def assign(self, name: str, value: ShellWord, *, numeric: bool) -> None:
-        if name in _RUNS_VALUES:
-            refuse(f"{name} changes what bash runs", f"leave {name} alone")
-        if name in _COUNTERS and not numeric:
-            refuse(f"bash evaluates what {name} is set to", f"set {name} to a number")
-        self.facts.append(VariableAssignment(name=name, value=value))
-        if not numeric:
-            self._loose.add(name)
-
-    def note_declared(self, name: str, value: ShellWord) -> None:
-        if value.text.startswith("(") or not (value.static or value.text):
-            self._declared.add(name)
-
-    def mark_opaque(self, index: int) -> None:
-        fact = self.facts[index]
-        assert isinstance(fact, Execution)
-        self.facts[index] = replace(fact, opaque=True)
-
-    def judge_later(self, index: int) -> None:
-        """Note a command that runs a file: in a loop or function, a later command may write that file."""
-        self._deferred_files.append(index)
-
-    def defer(self, start: int) -> None:
-        """Note the facts from `start` on as a function's, whose folder is not known yet."""
-        self._bodies.append((start, len(self.facts)))
-
-    def unplace(self, start: int) -> None:
-        """Forget the folders of the facts from `start` on."""
-        for index in range(start, len(self.facts)):
-            self._unplace(index)
-
-    def finish(self) -> tuple[Fact, ...]:
-        """
-        Return all facts.
-
-        Raises:
-            Refusal: arithmetic evaluates a variable that need not hold a number.
-        """
-        for name in sorted(self.evaluated):
-            if self._may_run(name):
-                refuse(
-                    f"arithmetic runs commands that stand in a variable's value, and {name!r} need not hold a number",
-                    f'compare it by [ "${name}" -gt 0 ], count with a loop over {{1..9}}, or let python3 do the sum',
-                )
-        for name in sorted(self._declared):
-            if name in self.arrays | _ARRAYS or name.startswith("BASH_"):
-                refuse(
-                    f"a value in brackets that is declared for the array {name!r} is evaluated",
-                    "assign to arrays by name=(...), and to other variables under other names",
-                )
-        if self.changeable:
-            for index in self._deferred_files:
-                self.mark_opaque(index)
-        if self.moved:
-            for start, end in self._bodies:
-                for index in range(start, end):
-                    self._unplace(index)
-        return tuple(self.facts)
-
-    def _may_run(self, name: str) -> bool:
-        if name in self._loose or name in _NO_NUMBERS or name.startswith("BASH_"):
-            return True
-        return self.unknown and name not in _NUMBERS
-
-    def _unplace(self, index: int) -> None:
-        fact = self.facts[index]
-        if isinstance(fact, Execution | Redirect) and fact.cwd is not None:
-            self.facts[index] = replace(fact, cwd=None)
-
-
-@dataclass(slots=True, kw_only=True)
-class StatementPlace:
-    """The place of a statement; each subshell gets a copy."""
-
-    folder: Path | None
-    dialect: Dialect = "bash"
-    script: str | None = None
-    """The file that is being read."""
-    texts: int = 0
-    """The number of texts within texts."""
-    wrapped: int = 0
-    """The number of wrappers around a command."""
-    files: tuple[Path, ...] = ()
-    stops_on_error: bool = False
-    own: bool = field(default=True)
-    """It stands in no function, branch or loop."""
-
-    def apart(self) -> "StatementPlace":
-        return replace(self)
-
-
+_INTO_A_FILE = "give the commands to the tool itself, or put them into a file with the file tools and run that"
 _MOST_TEXTS = 10
 _MOST_FILES = 6
 
@@ -202,8 +64,23 @@ class Performer(ABC):
         self.reading.facts.append(Execution(argv=argv, cwd=place.folder, wrapper=wraps or called, script=place.script))
         for effect in effects:
             self._perform(effect, place, given, index)
+        self._check_interpreted(argv, place, given)
         if may_write(name) and not wraps:
             self.reading.changeable = True
+            self.reading.written.note_command(argv, place.folder)
+
+    def _check_interpreted(self, argv: tuple[ShellWord, ...], place: StatementPlace, given: Input) -> None:
+        """Refuse what an interpreter is given to run where another program made it up in the same script."""
+        word = find_interpreted(argv)
+        if word is not None and word.text == "-":
+            if isinstance(given, Inherited) and given.fed:
+                refuse(f"{argv[0].text} reads its program from an input that is not known beforehand", _INTO_A_FILE)
+            word = given.path if isinstance(given, FromFile) else None
+        if word is not None and word.written.startswith("<("):
+            refuse(f"{argv[0].text} runs what another command prints", _INTO_A_FILE)
+        path = join_folder(place.folder, word)
+        if word is not None and path is not None and self.reading.written.is_fetched(path):
+            refuse_written(word.text)
 
     def _perform(self, effect: Effect, place: StatementPlace, given: Input, index: int) -> None:
         match effect:
@@ -216,7 +93,7 @@ class Performer(ABC):
             case ReadsInput(dialect=dialect):
                 self._read_input(dialect, place.apart(), given, index)
             case Moves(to=to):
-                place.folder = _join(place.folder, to)
+                place.folder, place.perhaps = join_folder(place.folder, to), ()
                 self.reading.moved = True
             case Evaluates(name=name):
                 self.reading.evaluated.add(name)
@@ -232,7 +109,7 @@ class Performer(ABC):
         check_depth(place.wrapped)
         there.wrapped += 1
         if runs.folder is None or runs.folder.text:
-            there.folder = _join(place.folder, runs.folder)
+            there.folder = join_folder(place.folder, runs.folder)
         self.execute(runs.argv, there, given if runs.fed else Inherited(), external=runs.external)
         there.wrapped -= 1
 
@@ -259,33 +136,78 @@ class Performer(ABC):
             case FromFile(path=path) if path.static:
                 self._read_file(path, dialect, place, index)
             case _:
-                refuse(
-                    "a shell reads its commands from an input that is not known beforehand",
-                    "give the commands to the tool itself, or put them into a file with the file tools and run that",
-                )
+                refuse("a shell reads its commands from an input that is not known beforehand", _INTO_A_FILE)
 
     # -- script files
 
     def _read_file(self, word: ShellWord, dialect: Dialect | None, place: StatementPlace, index: int) -> None:
         """Add the facts of a script file; it is opaque where it cannot be read or may be written before it runs."""
-        path = _join(place.folder, word)
+        path = join_folder(place.folder, word)
         if word.text.startswith(("/dev/", "/proc/")):
             refuse("a script is read from what is no file", "give the commands to the tool itself")
-        if path is not None and path in place.files:
-            return
-        text = self._script_text(path, place)
+        if path is None:
+            self._read_perhaps(word, dialect, place, index)
+        elif path not in place.files:
+            self._read_path(path, word, dialect, place, index)
+
+    def _read_path(
+        self, path: Path, word: ShellWord, dialect: Dialect | None, place: StatementPlace, index: int
+    ) -> None:
+        texts, by_shell = self.reading.written.texts_of(path), dialect is not None
+        if texts is not None:
+            self.reading.check_written(path, by_shell=by_shell)
+            if self._read_written(texts, path, dialect, place, index):
+                return
+        try:
+            text = self._script_text(path, place)
+        except FileNotFoundError:
+            text = None
+            if by_shell:
+                _refuse_absent(word)
         language = dialect or (None if text is None else dialect_of(text))
-        if text is None or path is None or language is None:
+        if text is None or language is None:
             self._leave_opaque(place, index)
             return
         if self.reading.changeable:
             self.reading.mark_opaque(index)
-        elif not place.own:
-            self.reading.judge_later(index)
+        if not place.own:
+            self.reading.judge_later(index, path, by_shell=by_shell)
         self._read_script(text, path, language, place, index)
 
-    def _script_text(self, path: Path | None, place: StatementPlace) -> str | None:
-        if path is None or self.reading.read_file is None or len(place.files) >= _MOST_FILES:
+    def _read_perhaps(self, word: ShellWord, dialect: Dialect | None, place: StatementPlace, index: int) -> None:
+        """Add the facts of a script file in each folder that it may lie in; it is opaque as well."""
+        paths = [folder / word.text for folder in place.perhaps if word.static]
+        found = [path for path in paths if self._is_there(path, place)]
+        if paths and not found and dialect is not None:
+            _refuse_absent(word)
+        for path in found:
+            self._read_path(path, word, dialect, place, index)
+        self._leave_opaque(place, index)
+
+    def _is_there(self, path: Path, place: StatementPlace) -> bool:
+        try:
+            self._script_text(path, place)
+        except FileNotFoundError:
+            return self.reading.written.texts_of(path) is not None
+        return True
+
+    def _read_written(
+        self, texts: Texts, path: Path, dialect: Dialect | None, place: StatementPlace, index: int
+    ) -> bool:
+        """Add the facts of a file that this script has written. Return whether they are all there is to know."""
+        known = [(text, dialect or dialect_of(text)) for text in texts if text is not None]
+        if len(known) < len(texts) or not all(language for _, language in known):
+            return False
+        self.reading.mark_opaque(index)
+        before = replace(place)
+        for text, language in known:
+            place.dialect, place.script, place.files = language or "bash", str(path), (*before.files, path)
+            self._read_deeper(text, place)
+        place.dialect, place.script, place.files = before.dialect, before.script, before.files
+        return True
+
+    def _script_text(self, path: Path, place: StatementPlace) -> str | None:
+        if self.reading.read_file is None or len(place.files) >= _MOST_FILES:
             return None
         return self.reading.read_file(path)
 
@@ -314,6 +236,15 @@ class Performer(ABC):
         place.folder = None
 
 
+def _refuse_absent(word: ShellWord) -> None:
+    """Refuse a script that is not there; what activates a virtual environment may come into being first."""
+    if word.text.rpartition("/")[2] != "activate":
+        refuse(
+            f"there is no file {word.text!r}, so what would run is not known",
+            "look with ls; write it with the file tools, and run it in a command of its own",
+        )
+
+
 def _check_program(program: ShellWord) -> None:
     if not program.static or not program.text:
         refuse(
@@ -326,7 +257,7 @@ def _check_program(program: ShellWord) -> None:
         )
 
 
-def _join(folder: Path | None, to: ShellWord | None) -> Path | None:
+def join_folder(folder: Path | None, to: ShellWord | None) -> Path | None:
     """Return the path from a folder; None where it is unknown."""
     if to is None or not to.static or not to.text:
         return None

@@ -53,11 +53,13 @@ from forgepool.workers.shell.language.words import (
     read_word,
     regions_in,
 )
-from forgepool.workers.shell.performer import Performer, ScriptReading, StatementPlace
+from forgepool.workers.shell.performer import Performer
 from forgepool.workers.shell.programs.builtins import DECLARING, split_declaration
 from forgepool.workers.shell.programs.effects import check_definable
 from forgepool.workers.shell.programs.shells import check_dialect
 from forgepool.workers.shell.redirections import find_opened, find_piped_input, input_of
+from forgepool.workers.shell.script_facts import ScriptReading, StatementPlace
+from forgepool.workers.shell.written_files import Printed, find_printed
 
 _KINDS = name_set(
     """
@@ -77,6 +79,7 @@ _DEEPEST = 8 * DEEPEST
 _FLAT = frozenset(["list", "pipeline", "binary_expression", "concatenation"])
 """Nodes that nest by their length, not their depth."""
 _UNKNOWN = ShellWord(text="", static=False)
+_UNKNOWN_OUTPUT = Printed()
 _CD = frozenset(["cd"])
 _LEAVING = frozenset(["exit", "return", "break", "continue"])
 
@@ -142,13 +145,18 @@ class ScriptWalk(Performer):
     def _sequence(self, sequence: Sequence, place: StatementPlace) -> None:
         for statement, background in zip(sequence.parts, sequence.background, strict=True):
             before = place.folder
-            self._statement(statement, place.apart() if background else place, Inherited())
+            where = place.apart() if background else place
+            where.own, where.surely = where.own and not background, where.surely and not background
+            self._statement(statement, where, Inherited())
             if place.folder != before and not _surely_went(statement, place):
+                place.perhaps = (before, place.folder) if before is not None and place.folder is not None else ()
                 place.folder = None
 
     def _pipeline(self, parts: tuple[Statement, ...], place: StatementPlace, given: Input) -> None:
         for part in parts:
-            self._statement(part, place.apart(), given)
+            inside = place.apart()
+            inside.own, inside.surely = inside.own and len(parts) == 1, inside.surely and len(parts) == 1
+            self._statement(part, inside, given)
             given = find_piped_input(part)
 
     def _chain(self, chain: AndOrList, place: StatementPlace, given: Input) -> None:
@@ -157,9 +165,11 @@ class ScriptWalk(Performer):
         self._statement(chain.parts[0], place, given)
         for index, (operator, part) in enumerate(zip(chain.operators, chain.parts[1:], strict=True)):
             reached = place.folder
+            surely, place.surely = place.surely, False
             if operator == "||" and reached != beginning:
                 place.folder = beginning if index == 0 and _runs(chain.parts[0], _CD) else None
             self._statement(part, place, Inherited())
+            place.surely = surely
             if operator == "||":
                 place.folder = reached if _runs(part, _LEAVING) else (None if place.folder != reached else reached)
 
@@ -210,7 +220,7 @@ class ScriptWalk(Performer):
 
     def _simple(self, simple: Simple, place: StatementPlace, given: Input) -> None:
         self._words((*simple.assignments, *simple.words), place)
-        self._redirections(simple.redirections, place)
+        self._redirections(simple.redirections, place, find_printed(simple))
         for token in simple.assignments:
             self._assignment(token)
         if not simple.words:
@@ -261,7 +271,9 @@ class ScriptWalk(Performer):
         value, numeric = read_assigned_value(token)
         self.reading.assign(name, value, numeric=numeric)
 
-    def _redirections(self, redirections: tuple[Redirection, ...], place: StatementPlace) -> None:
+    def _redirections(
+        self, redirections: tuple[Redirection, ...], place: StatementPlace, printed: Printed = _UNKNOWN_OUTPUT
+    ) -> None:
         for redirection in redirections:
             if redirection.target is not None:
                 self._parts(redirection.target.parts, place)
@@ -271,6 +283,9 @@ class ScriptWalk(Performer):
                 mode, path = found
                 self.reading.facts.append(Redirect(mode=mode, path=path, cwd=place.folder))
                 self.reading.changeable |= mode == "write" and path.text != "/dev/null"
+                if mode == "write":
+                    surely, appends = place.own and place.surely, ">>" in redirection.operator.raw
+                    self.reading.written.note_redirect(place.folder, path, printed, surely=surely, appends=appends)
 
     def _words(self, tokens: tuple[Token, ...], place: StatementPlace) -> None:
         for token in tokens:

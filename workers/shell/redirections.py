@@ -64,8 +64,10 @@ _ECHO_OPTIONS = re.compile(r"-[neE]+")
 def find_piped_input(statement: Statement) -> Input:
     """Return what a pipe after the statement brings: the output of `echo`, `printf` or `cat`, where that is certain."""
     if not isinstance(statement, Simple) or not statement.words or not keeps_output(statement.redirections):
-        return Inherited()
+        return Inherited(fed=True)
     words = [read_word(word) for word in statement.words]
+    if words[0].text not in ("echo", "printf", "cat"):
+        return Inherited(fed=True)
     if not all(word.static for word in words):
         return Inherited()
     program, *texts = [word.text for word in words]

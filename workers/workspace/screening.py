@@ -45,7 +45,7 @@ def find_held(work: AttemptWork) -> tuple[ScanFinding, ...]:
     """
     from forgepool.workers.workspace.scans.scanning import find_kept_out, scan
 
-    gate = _gate_at_base(work)
+    gate = read_gate_at_base(work)
     if gate is None or work.order.scans is None or not work.paths:
         return ()
     reviewed = work.order.scans.reviewed or gate.review == "required"
@@ -66,7 +66,7 @@ def mask_result(result: WorkResult, work: AttemptWork | None = None) -> WorkResu
     texts = {name: getattr(result, name) for name in ("detail", "log_tail", "claimed_summary")}
     if not any(texts.values()):
         return result
-    found = () if work is None else find_secrets(_subject(work, _gate_at_base(work) or GateFile(checks=())))
+    found = () if work is None else find_secrets(_subject(work, read_gate_at_base(work) or GateFile(checks=())))
     values = [each.value for each in found]
     return result.model_copy(update={name: mask(text, values) for name, text in texts.items() if text})
 
@@ -80,7 +80,7 @@ def describe_held(held: Sequence[ScanFinding]) -> tuple[str, str]:
 
 def why_withheld(work: AttemptWork) -> str:
     """Return why the work must not be pushed, as a sentence without the secret; empty where it may be."""
-    return why_unpushable(_subject(work, _gate_at_base(work) or GateFile(checks=())))
+    return why_unpushable(_subject(work, read_gate_at_base(work) or GateFile(checks=())))
 
 
 def why_unpushable(subject: "Subject") -> str:
@@ -99,13 +99,15 @@ def why_unpushable(subject: "Subject") -> str:
     return f"{printable(unread.path)} is too large to be searched for secrets" if unread is not None else ""
 
 
-def _gate_at_base(work: AttemptWork) -> GateFile | None:
+def read_gate_at_base(work: AttemptWork) -> GateFile | None:
     """Return what the base demands, with the plan's checks; None where its file is wrong, which the gate reports."""
     from forgepool.workers.policy.gate_file.reading import read_gate
 
     terms = work.order.scans or ScanTerms()
     setups = {setup.name: setup.run for setup in work.order.setups}
-    checks = [CheckDefinition(name=name, run=run, setup=setups.get(name)) for name, run in terms.checks.items()]
+    checks = [CheckDefinition.model_validate_json(text) for text in terms.definitions] or [
+        CheckDefinition(name=name, run=run, setup=setups.get(name)) for name, run in terms.checks.items()
+    ]
     try:
         return read_gate(work.git, CommitId(work.order.base), checks)
     except (DocumentWrong, FileTooLarge):

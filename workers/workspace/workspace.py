@@ -8,6 +8,7 @@ commands, and for leave to touch more paths. Nothing here believes a model's cla
 import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,17 +28,20 @@ from forgepool.workers.schema.settings import Settings
 from forgepool.workers.tools.commands.run import interpreter
 from forgepool.workers.tools.endings import GRANTED, Permission
 from forgepool.workers.workspace.assets import VARIABLE, lay_out
+from forgepool.workers.workspace.checks.dependencies import SetupSite, provide
+from forgepool.workers.workspace.checks.setups import CheckSite
+from forgepool.workers.workspace.checks.target_checks import TargetChecks
 from forgepool.workers.workspace.citations import find_wrong_citations
-from forgepool.workers.workspace.dependencies import SetupSite, provide
 from forgepool.workers.workspace.mending import Mending, find_mending
 from forgepool.workers.workspace.scans.findings import ScanFinding
-from forgepool.workers.workspace.screening import AttemptWork, describe_held, find_held
+from forgepool.workers.workspace.screening import AttemptWork, describe_held, find_held, read_gate_at_base
 from forgepool.worktrees.checkouts.checkout import Checkout, Unusable, lease_checkout
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, TreeId
 from forgepool.worktrees.hub.mirror import Mirror
 
 _OUTPUT_CHARACTERS = 8_000
+_TOO_LATE = "the attempt came to its end before its work was verified"
 
 _PASSING = (
     # Parts that differ between two runs of one failure: addresses, durations, dates, temporary folders, line numbers.
@@ -58,13 +62,23 @@ class AcceptanceFinding:
     log: str = ""
     paths: tuple[str, ...] = ()
     """The changed paths; only with `out_of_scope`."""
+    by_checks: bool = False
+    """Nothing but checks of the target was red."""
 
     @property
     def entry(self) -> Verified:
         ok = self.verdict == "green"
         print_ = "" if ok else fingerprint(self.detail, self.output)
         output = self.output[-_OUTPUT_CHARACTERS:]
-        return Verified(at=now(), ok=ok, detail=self.detail, output=output, fingerprint=print_, outside=self.paths)
+        return Verified(
+            at=now(),
+            ok=ok,
+            detail=self.detail,
+            output=output,
+            fingerprint=print_,
+            outside=self.paths,
+            by_checks=self.by_checks,
+        )
 
     def with_held(self, held: Sequence[ScanFinding]) -> "AcceptanceFinding":
         """Add what the gate's scans would hold against the work, so that both are mended at once."""
@@ -120,24 +134,9 @@ def _red(command: str, ended: Ended) -> AcceptanceFinding:
     if ended.how == "not_started":
         detail = f"acceptance command '{command}' was not started: {ended.tail}"
         return AcceptanceFinding(verdict="infrastructure", detail=detail)
-    detail = f"acceptance command '{command}' {describe_end(ended)}"
+    detail = f"acceptance command '{command}' {ended.words}"
     verdict: Literal["red", "stopped"] = "stopped" if ended.how == "stopped" else "red"
     return AcceptanceFinding(verdict=verdict, detail=detail, output=ended.excerpt, log=str(ended.log))
-
-
-def describe_end(ended: Ended) -> str:
-    """Return how a command ended, as the end of a sentence."""
-    match ended.how:
-        case "exit":
-            return f"exited with {ended.status}"
-        case "timeout":
-            return f"did not end within {ended.seconds:.0f} s"
-        case "idle":
-            return f"gave no sign of life and was ended after {ended.seconds:.0f} s"
-        case "stopped":
-            return "was stopped"
-        case "not_started":
-            return "could not be started"
 
 
 def fingerprint(detail: str, output: str) -> str:
@@ -169,6 +168,9 @@ class Workspace:
     logs: Path
     granted: set[str] = field(default_factory=set)
     """Paths that the orchestrator has granted this attempt."""
+    target_checks: TargetChecks
+    checked: TreeId | None = None
+    """The tree that the target's checks last ran on."""
     green: TreeId | None = None
     """The tree that the acceptance commands last passed on."""
     mending: Mending | None = None
@@ -247,12 +249,15 @@ class Workspace:
         left_s: Callable[[], float],
         planned: tuple[str, ...] = (),
         claims: str = "",
+        rounds: int | None = None,
     ) -> AcceptanceFinding:
         """
-        Check the scope, scan as the gate will, and run the acceptance commands and those of `also`.
+        Check the scope, scan as the gate will, and run the acceptance commands and those of `also`; then, where all is
+        well and the order says so, the target's checks.
 
         `planned` and `claims` are what the agent said of its files. Files that the commands leave are removed again. No
-        process of the agent may be running.
+        process of the agent may be running. `rounds` is how often checks of the target have sent the work back; None
+        where they cannot.
         """
         try:
             tree = self.checkout.snapshot()
@@ -266,9 +271,7 @@ class Workspace:
         # Paths that wait for another task are no failure here: the finished candidate waits for them.
         asked = self.may_touch(paths, stop=stop, left_s=left_s)
         if stop() or left_s() <= 0:
-            return AcceptanceFinding(
-                verdict="stopped", detail="the attempt came to its end before its work was verified"
-            )
+            return AcceptanceFinding(verdict="stopped", detail=_TOO_LATE)
         if asked.verdict == "refused":
             return AcceptanceFinding(verdict="out_of_scope", detail=asked.why, paths=paths)
         work = AttemptWork(
@@ -280,9 +283,39 @@ class Workspace:
             self.checkout.take(tree)
         if held and finding.verdict in ("green", "red"):
             finding = finding.with_held(held)
+        if finding.verdict == "green" and rounds is not None:
+            finding = self._try_checks(work, rounds, stop=stop, left_s=left_s) or finding
         if finding.verdict == "green":
             self.green = tree
         return finding
+
+    def _try_checks(
+        self, work: AttemptWork, rounds: int, *, stop: Stop, left_s: Callable[[], float]
+    ) -> AcceptanceFinding | None:
+        """Run the target's checks; None where none is red, or the same files come back: then the gate is to say."""
+        terms = None if self.order.scans is None else self.order.scans.verify
+        if terms is None or rounds >= terms.rounds or work.tree == self.checked:
+            return None
+        gate = read_gate_at_base(work)
+        ends_at = time.monotonic() + min(terms.within_s, left_s())
+        site = CheckSite(
+            mirror=self.mirror,
+            settings=self.settings,
+            logs=self.logs,
+            stop=lambda: stop() or time.monotonic() >= ends_at,
+        )
+        self.checked = work.tree
+        reds = self.target_checks.find_red(gate.checks if gate else (), work.tree, work.paths, site)
+        if not reds or stop():
+            return AcceptanceFinding(verdict="stopped", detail=_TOO_LATE) if stop() else None
+        each = _OUTPUT_CHARACTERS // len(reds)
+        return AcceptanceFinding(
+            verdict="red",
+            detail="; and ".join(f"the target's check '{red.check.name}' {red.said}" for red in reds),
+            output="\n\n".join(f"$ {red.check.run}\n{red.excerpt}"[-each:] for red in reds),
+            log=reds[0].log,
+            by_checks=True,
+        )
 
 
 @contextmanager
@@ -317,6 +350,7 @@ def set_up(order: WorkOrder, settings: Settings, mirror: Mirror, *, stop: Stop) 
                 own=own,
                 logs=logs,
                 mending=mending,
+                target_checks=TargetChecks(base=CommitId(order.base)),
             )
 
 

@@ -39,6 +39,8 @@ def tell_use(now: Standing) -> None:
             say(f"{task.task} lacked: {one_line(gap)}")
     for held in now.whole.review.held if now.whole is not None and now.whole.tasks else ():
         say(f"integration review found: {held}")
+    if now.whole is not None and now.whole.waits:
+        say(f"integration review waits: {now.whole.waits}")
     if said := bill_words(now.used):
         say(f"models: {said}")
     for line in budget_words(now.budget):

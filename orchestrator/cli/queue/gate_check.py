@@ -275,7 +275,7 @@ def check(
     ] = UNKNOWN,
     review: Annotated[
         Reviewing,
-        typer.Option(help="auto: review if a model of another family is available. required: fail without one."),
+        typer.Option(help="auto: a change by models of a named family needs one. required: every change does."),
     ] = "auto",
     reviewer: Annotated[
         str | None, typer.Option(metavar="MODEL", help="Model that reviews; default: by the route.")

@@ -18,7 +18,7 @@ from forgepool.orchestrator.decisions.lead.synthesis import (
     digest_synthesis,
     prove_synthesis,
 )
-from forgepool.orchestrator.decisions.orders.purse import may_come_back
+from forgepool.orchestrator.decisions.orders.purse import face_review, may_come_back
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import author_in, count_of, one_line
 from forgepool.orchestrator.decisions.reviews.task_reviews import limits, needs_money
@@ -126,9 +126,10 @@ def _describe(outcome: str, detail: str) -> str:
 
 def _describe_budget(course: PlanIndex, state: RunState) -> str:
     """Return that the budget has no room for a review; empty where it has, or may have again."""
-    if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
+    face, alone = face_review(course, state), course.within(None)
+    if not face.budget(state).capped or not needs_money(course) or may_come_back(state):
         return ""
-    ledger, alone = course.ledger_for(state), course.within(None)
+    ledger = face.ledger_for(state)
     if alone is not course and alone.ledger_for(state).find_used_up(limits(course)) is None:
         full = course.treasury is not None and course.treasury.open and ledger.find_used_up(limits(course))
         return "the treasury leaves no room for it" if full else ""

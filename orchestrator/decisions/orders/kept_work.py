@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import DONE, TaskState
+from forgepool.workers.schema.reports import EarlierWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +36,15 @@ def list_kept(state: RunState, task: TaskState) -> Iterator[KeptStanding]:
     for number, one in task.works.items():
         ref = "" if one.withheld else refs[one.what](state.run, task.id, number)
         yield KeptStanding(attempt=number, what=one.what, ref=ref, commit=one.commit, withheld=one.withheld)
+
+
+def find_work(state: RunState, task: TaskState, attempt: int) -> EarlierWork | None:
+    """Return the work that an attempt has left in the hub; None where there is none."""
+    found = (one for one in list_kept(state, task) if one.attempt == attempt and one.commit and one.ref)
+    return next((EarlierWork(attempt=one.attempt, commit=one.commit, ref=one.ref) for one in found), None)
+
+
+def find_returned(state: RunState, task: TaskState, attempt: int) -> EarlierWork | None:
+    """Return the last candidate before an attempt's own, if the hub has one."""
+    earlier = [number for number, work in task.works.items() if work.what == "candidate" and number < attempt]
+    return find_work(state, task, max(earlier)) if earlier else None

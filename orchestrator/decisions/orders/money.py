@@ -7,7 +7,7 @@ some back.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from forgepool.orchestrator.decisions.orders.purse import (
     Expected,
@@ -15,12 +15,18 @@ from forgepool.orchestrator.decisions.orders.purse import (
     awaits_money,
     cut_limits,
     expect_use,
+    face_accounts,
+    face_order,
+    face_review,
+    find_accounts,
     find_growing,
+    has_account_limits,
     has_ended_for_money,
     hold_back_for_money,
     may_come_back,
     wish_for,
 )
+from forgepool.orchestrator.decisions.orders.treasury import TreasuryFacts
 from forgepool.orchestrator.decisions.plan_index import PlanIndex, describe_work
 from forgepool.orchestrator.journal.events import (
     BudgetAwaited,
@@ -62,7 +68,8 @@ def answer_money(course: PlanIndex, state: RunState) -> Sequence[MoneyGranted | 
 def _grant(
     course: PlanIndex, state: RunState, task: TaskState, ask: MoneyAsk, expected: Expected
 ) -> MoneyGranted | None:
-    use, top, ledger = task.uses[task.attempt], course.limits(task.id), course.ledger_for_order(state, task.id)
+    use, top = task.uses[task.attempt], course.limits(task.id)
+    ledger = face_order(course, state, task).ledger_for_order(state, task.id)
     usual = expected.get(describe_work(course.tasks[task.id]), Reservation())
     usd, tokens = use.reserved_usd, use.reserved_tokens
     kinds = set(ask.kinds).intersection(find_growing(course, task))
@@ -98,7 +105,7 @@ def _more(
 
 def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked | TreasuryLimited]:
     """The tasks for which too little of the budget is left, once no order is under way that could give some back."""
-    if not course.budget(state).capped or may_come_back(state):
+    if not (course.budget(state).capped or has_account_limits(course)) or may_come_back(state):
         return []
     done, expected = course.find_done(state), expect_use(course, state)
     parked: list[TaskParked | TreasuryLimited] = []
@@ -109,11 +116,12 @@ def out_of_budget(course: PlanIndex, state: RunState) -> list[TaskParked | Treas
         # Who needs what has not landed yet may never be wanted.
         if task.id not in course.paid or not course.graph.needs_landed(task.id, done):
             continue
-        ledger = course.ledger_for_order(state, task.id)
-        if (kind := _find_used_up(course, state, task, ledger, expected)) is not None:
+        face = face_order(course, state, task)
+        ledger = face.ledger_for_order(state, task.id)
+        if (kind := _find_used_up(face, state, task, ledger, expected)) is not None:
             own = alone.ledger_for_order(state, task.id)
             if alone is not course and _find_used_up(alone, state, task, own, expected) is None:
-                parked += ask_for_treasury(course, state, task, told=parked)
+                parked += ask_for_treasury(face, state, task, told=parked)
                 continue
             question = _part_question(course, state, task) or budget_question(
                 state, course.ledger_for(state, task.id), kind, kept=course.reserve_for_reviews(state, task.id)
@@ -138,7 +146,8 @@ def ask_for_treasury(
     standing = None if course.treasury is None else course.treasury.find_tightest(state, review=review)
     if course.treasury is None or standing is None or standing.limit.at_limit != "ask":
         return []
-    known = next((one for one in told if isinstance(one, TreasuryLimited)), state.treasury.get(standing.name))
+    before = (one for one in told if isinstance(one, TreasuryLimited) and one.limit == standing.name)
+    known = next(before, state.treasury.get(standing.name))
     new = known is None or known.effect != "asks"
     noted = course.treasury.note(state, standing, "asks") if known is None or new else known
     pass_it = f"forgepool retry {state.run} {task.id} lets this run pass it until then"
@@ -153,36 +162,47 @@ def tell_treasury(course: PlanIndex, state: RunState, *, free_slots: int) -> lis
         return []
     if warned := [*facts.warn(state)]:
         return warned
-    review = is_review_held_by_treasury(course, state)
-    held = review or (free_slots > 0 and _is_order_held(course, state))
-    standing = facts.find_tightest(state, review=review) if held else None
-    if standing is None or standing.name in state.treasury:
-        return []
-    return [facts.note(state, standing, "waits")]
+    held: list[tuple[TreasuryFacts | None, str, bool]] = [(find_review_held(course, state), "", True)]
+    held += [(face, task, False) for face, task in _find_orders_held(course, state)] if free_slots > 0 else []
+    for face, task, review in held:
+        standing = None if face is None else face.find_tightest(state, review=review)
+        if standing is not None and standing.name not in state.treasury:
+            return [facts.note(state, standing, "waits", task)]
+    return []
 
 
-def is_review_held_by_treasury(course: PlanIndex, state: RunState) -> bool:
-    """Tell whether a candidate, or all that has landed, waits for a review that the run itself could pay."""
+def find_review_held(course: PlanIndex, state: RunState) -> TreasuryFacts | None:
+    """
+    Return the limits for which a candidate, or all that has landed, waits for a review that the run itself could pay;
+    None where none waits.
+    """
     from forgepool.orchestrator.decisions.reviews.post_merge import is_review_due  # Late: it needs this module.
 
-    waiting = any(task.review.message is None for task in state.in_phase("reviewing"))
-    whole = state.wave_review.review
-    waiting = waiting or (whole.message is None and whole.batch is None and is_review_due(course, state))
-    alone = course.within(None)
-    if not waiting or alone is course or course.review_policy.script is not None:
-        return False
-    return course.ledger_for(state).find_used_up(NO_LIMITS) is not None and (
-        alone.ledger_for(state).find_used_up(NO_LIMITS) is None
-    )
+    subjects: list[TaskState | None] = [task for task in state.in_phase("reviewing") if task.review.message is None]
+    whole, alone = state.wave_review.review, course.within(None)
+    if whole.message is None and whole.batch is None and is_review_due(course, state):
+        subjects.append(None)
+    if not subjects or alone is course or course.review_policy.script is not None:
+        return None
+    if alone.ledger_for(state).find_used_up(NO_LIMITS) is not None:
+        return None
+    faces = (face_review(course, state, subject) for subject in subjects)
+    return next((face.treasury for face in faces if face.ledger_for(state).find_used_up(NO_LIMITS) is not None), None)
 
 
-def _is_order_held(course: PlanIndex, state: RunState) -> bool:
-    """Tell whether the first task that could start otherwise waits for the treasury alone."""
+def _find_orders_held(course: PlanIndex, state: RunState) -> Iterator[tuple[TreasuryFacts | None, str]]:
+    """Yield the limits for which the first task that could start otherwise waits, for each choice of accounts."""
     able = () if course.serving else (course.graph.order[rank] for rank in course.frontier(state).ranks)
-    first = next((state.tasks[name] for name in able if name in course.paid), None)
-    if first is None or first.restorable or first.not_before > state.at:
-        return False
-    return Purse(course, state, 1).take(first) is None and Purse(course.within(None), state, 1).take(first) is not None
+    seen: set[tuple[str, ...]] = set()
+    for task in (state.tasks[name] for name in able if name in course.paid):
+        accounts = find_accounts(course, state, task) if has_account_limits(course) else ()
+        if accounts in seen:
+            continue
+        seen.add(accounts)
+        if task.restorable or task.not_before > state.at or Purse(course, state, 1).take(task) is not None:
+            continue
+        if Purse(course.within(None), state, 1).take(task) is not None:
+            yield face_accounts(course, accounts).treasury, task.id
 
 
 def _find_used_up(
@@ -196,7 +216,8 @@ def can_pay(course: PlanIndex, state: RunState, task: TaskState, expected: Expec
     """Tell whether the rest of the budget is enough for the next order of a task that waits for it."""
     if any(awaits_money(course, one) for one in state.in_phase("running")):
         return False
-    return _find_used_up(course, state, task, course.ledger_for_order(state, task.id), expected) is None
+    face = face_order(course, state, task)
+    return _find_used_up(face, state, task, face.ledger_for_order(state, task.id), expected) is None
 
 
 def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: WorkResult) -> BudgetAwaited | None:
@@ -209,7 +230,7 @@ def await_budget(course: PlanIndex, state: RunState, task: TaskState, result: Wo
     use, own = task.uses.get(result.attempt), course.limits(task.id)
     if result.outcome != "limits_spent" or use is None or task.id not in course.paid:
         return None
-    if not course.budget(state).capped or _own_limit_reached(own, result):
+    if not face_accounts(course, use.accounts).budget(state).capped or _own_limit_reached(own, result):
         return None
     cut = cut_limits(use, own)
     if task.id not in course.conversing:
@@ -258,7 +279,7 @@ def short_of_budget(course: PlanIndex, state: RunState, task: TaskState, held: C
 
 def _own_limit_reached(own: Limits, result: WorkResult) -> bool:
     turns = own.turns is not None and result.spent.turns >= own.turns
-    return turns or result.finished_at - result.started_at >= own.wall_s
+    return turns or result.finished_at - result.started_at - result.waited_s >= own.wall_s
 
 
 def _amount(spent: Spent, kind: LimitKind) -> float:

@@ -74,6 +74,57 @@ class OrderWish:
     carried: Spent
 
 
+def has_account_limits(course: PlanIndex) -> bool:
+    return course.treasury is not None and any(one.limit.account for one in course.treasury.current)
+
+
+def face_accounts(course: PlanIndex, accounts: tuple[str, ...]) -> PlanIndex:
+    """Return the index as it is for what asks these accounts: the treasury's limits on them hold it back, too."""
+    if course.treasury is None or not has_account_limits(course):
+        return course
+    _ = course.paid, course.conversing  # Indexed once, for all.
+    return course.within(course.treasury.narrow(accounts))
+
+
+def find_accounts(course: PlanIndex, state: RunState, task: TaskState) -> tuple[str, ...]:
+    """Return the accounts of the task's attempt under way, else those that its next order reserves with."""
+    use = task.uses.get(task.attempt) if task.phase in ("running", "answered") else None
+    if use is not None or course.treasury is None:
+        return () if use is None else use.accounts
+    return course.treasury.choose(state, task.id)
+
+
+def find_review_accounts(course: PlanIndex, state: RunState, task: TaskState | None = None) -> tuple[str, ...]:
+    """Return the accounts that the review of a task, or of all that has landed, reserves with."""
+    if course.treasury is None:
+        return ()
+    result = None if task is None else task.result
+    kin = result.families if result is not None and course.independence == "other_family" else ()
+    return course.treasury.choose_for_review(state, kin)
+
+
+def list_closed_accounts(course: PlanIndex, state: RunState, use: Use | None) -> tuple[str, ...]:
+    """Return the accounts that an order or a review may not ask, since it has reserved nothing with them."""
+    return () if course.treasury is None or use is None else course.treasury.list_closed(state, use.accounts)
+
+
+def face_order(course: PlanIndex, state: RunState, task: TaskState) -> PlanIndex:
+    return face_accounts(course, find_accounts(course, state, task)) if has_account_limits(course) else course
+
+
+def face_review(course: PlanIndex, state: RunState, task: TaskState | None = None) -> PlanIndex:
+    return face_accounts(course, find_review_accounts(course, state, task)) if has_account_limits(course) else course
+
+
+def find_held_by_accounts(course: PlanIndex, state: RunState, able: Iterable[str]) -> frozenset[str]:
+    """Return the tasks that wait for a limit of an account. Tasks of others go on meanwhile."""
+    facts = course.treasury
+    if facts is None or not has_account_limits(course):
+        return frozenset()
+    chosen = {name: facts.choose(state, name) for name in able if name in course.paid}
+    return frozenset(name for name, own in chosen.items() if not all(facts.has_room(state, one) for one in own))
+
+
 def wish_for(course: PlanIndex, state: RunState, task: TaskState, expected: Expected) -> OrderWish:
     resumes = find_resumable_attempt(course, state, task)
     carried, own, most = find_carried_use(task.uses, resumes), course.tasks[task.id].limits, course.limits(task.id)
@@ -232,7 +283,8 @@ class Purse:
         self._kept = course.reserve_for_lead(state)
         self._useful, self._last = 0, False
         self._expected: Expected = {}
-        if self._ledger is not None:
+        self._taken: list[Reservation] = []
+        if self._ledger is not None or has_account_limits(course):
             paid = (task for task in state.phases.latest("pending") if task.id in course.paid)
             self._useful, self._last = sum(1 for _ in islice(paid, free)), not may_come_back(state)
             self._expected = expect_use(course, state)
@@ -244,18 +296,22 @@ class Purse:
     def take(self, task: TaskState) -> Reservation | None:
         """Reserve for the task's next order; None where that is not possible now."""
         reserved = self._reserve(task, last=self._last)
-        if reserved is not None and self._ledger is not None and task.id in self._course.paid:
-            self._ledger = self._ledger.with_reserved(reserved)
+        if reserved is not None and task.id in self._course.paid:
+            self._taken.append(reserved)
             self._useful, self._last = self._useful - 1, False
         return reserved
 
     def _reserve(self, task: TaskState, *, last: bool) -> Reservation | None:
         if task.id not in self._course.paid:
             return Reservation()
-        if self._ledger is None:
+        course = face_order(self._course, self._state, task)
+        ledger = self._ledger if course is self._course else course.ledger(self._state)
+        if ledger is None or not ledger.cap.capped:
             return left_of(self._course.tasks[task.id].limits, sum_earlier_use(self._course, self._state, task))
-        wish = wish_for(self._course, self._state, task, self._expected)
-        ledger = self._ledger.with_reserved(self._course.reserve_for_reviews(self._state, task.id))
+        wish = wish_for(course, self._state, task, self._expected)
+        # Those of other accounts count here as well, until the next decision.
+        for taken in (*self._taken, course.reserve_for_reviews(self._state, task.id)):
+            ledger = ledger.with_reserved(taken)
         if task.id != self._course.lead:
             ledger = ledger.with_reserved(self._kept)
         return ledger.reserve(

@@ -92,6 +92,17 @@ def find_shut_until(course: PlanIndex, state: RunState, task: TaskState) -> floa
     return 0.0 if asked is None else _known(course, state).get(asked, 0.0)
 
 
+def find_treasury_wait(course: PlanIndex, state: RunState, task: TaskState) -> str:
+    """Return the sentence on a limit of the treasury that holds back a waiting task; empty where none does."""
+    for limit in state.treasury.values():
+        # The limit of an account holds back what asks the same models as the task that it was told of.
+        other = course.tasks.get(limit.task)
+        alike = other is not None and find_asked(other) == find_asked(course.tasks[task.id])
+        if limit.effect == "waits" and (alike or not limit.limit.startswith("account ")):
+            return limit.words
+    return ""
+
+
 def _known(course: PlanIndex, state: RunState) -> dict[AskedModels, float]:
     found = ((find_asked(course.tasks[one]), until) for one, until in state.shut_models.items() if one in course.tasks)
     return {asked: until for asked, until in found if asked is not None}

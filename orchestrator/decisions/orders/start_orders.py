@@ -6,7 +6,14 @@ import hashlib
 from collections.abc import Iterator, Sequence
 
 from forgepool.orchestrator.decisions.locks import find_tasks_held_elsewhere
-from forgepool.orchestrator.decisions.orders.purse import Purse, find_resumable_attempt, hold_back_for_money
+from forgepool.orchestrator.decisions.orders.purse import (
+    Purse,
+    face_order,
+    find_accounts,
+    find_held_by_accounts,
+    find_resumable_attempt,
+    hold_back_for_money,
+)
 from forgepool.orchestrator.decisions.orders.shut_models import find_tasks_shut
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import find_mended_attempt
@@ -47,6 +54,7 @@ def next_orders(
         return []
     held = find_tasks_held_by_base(course, state) | find_tasks_held_elsewhere(state, now)
     held |= find_tasks_shut(course, state, now)
+    held |= find_held_by_accounts(course, state, _Able(course, state, now, held).names())
     able = _Able(course, state, now, held)
     ready = (name for name in able.names() if not find_lack(course, state, state.tasks[name]))
     able = _Able(course, state, now, held | hold_back_for_money(course, state, ready))
@@ -208,7 +216,10 @@ def _started(course: PlanIndex, state: RunState, able: _Able, free: int, places:
     )
     purse = Purse(course, state, free)
     for task_id in started:
+        face = face_order(course, state, state.tasks[task_id])
         reserved = purse.take(state.tasks[task_id])
+        if reserved is None and face is not course:
+            continue  # Tasks of other accounts go on.
         if reserved is None:
             return
         overtook = find_overtaken(course.graph, task_id, able=able, wanted=wanted)
@@ -239,4 +250,5 @@ def _order(
         # One that goes on began with that work already; without its checkpoint it begins with it again.
         mends=find_mended_attempt(course, task) if resumes is None else task.mends,
         leads=task.id == course.lead,
+        accounts=find_accounts(course, state, task),
     )

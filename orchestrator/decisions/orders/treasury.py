@@ -8,7 +8,7 @@ known. So nothing moves from one period into the next. Amounts are whole million
 import calendar
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
@@ -26,13 +26,18 @@ _PAD_USD, _PAD_TOKENS = 1 / MICRO, 1
 """Added to a cap and counted as used: what is left stays as it is, and no cap is ever zero."""
 _MARGIN = 2
 """Amounts are rounded to whole ones here and in the ledger of the run."""
+UNCOUNTED = "uncounted: "
+PROGRAM = "cli:"
+"""An account of a CLI agent begins so: its program may have a login of its own."""
 _LEAST = 50
 """With less than a limit divided by this left, it counts as reached: an attempt could do little with it."""
 
 
 class TreasuryLimit(Message):
-    """A limit on what models use in each day or month. It holds for one project, for one person, or for all."""
+    """A limit on what models use in each day or month. It holds for an account, a project, a person, or for all."""
 
+    account: str = ""
+    """An account of `models.yaml`, or `cli:` and the name of a CLI agent's program; empty for all."""
     project: str = ""
     """The address of a repository; empty for all."""
     person: str = ""
@@ -46,7 +51,8 @@ class TreasuryLimit(Message):
 
     @property
     def scope(self) -> str:
-        return f"project {self.project}" if self.project else f"person {self.person}" if self.person else "all"
+        named = {"account": self.account, "project": self.project, "person": self.person}
+        return next((f"{kind} {name}" for kind, name in named.items() if name), "all")
 
     def period(self, at: float) -> str:
         return time.strftime("%Y-%m-%d" if self.per == "day" else "%Y-%m", time.gmtime(at))
@@ -83,24 +89,52 @@ class CountedUse(NamedTuple):
     review: bool
     usd: float
     tokens: int
+    accounts: tuple[str, ...] = ()
+    """The accounts that it reserved with."""
+    used: tuple[str, ...] = ()
+    """The accounts that it may have used."""
+
+    def counts_for(self, limit: TreasuryLimit) -> bool:
+        """Tell whether it counts for a limit, by its account: one with a limit is asked only if it is reserved with."""
+        if not limit.account or limit.at_limit == "warn":
+            return not limit.account or limit.account in self.used
+        return limit.account in self.accounts and limit.account in self.used
 
 
-def list_counted(state: RunState) -> Iterator[CountedUse]:
+Offered = Mapping[str, tuple[str, ...]]
+"""By model, the accounts that offer it."""
+_NONE_OFFERED: Offered = {}
+
+
+def find_accounts_used(accounts: tuple[str, ...], models: Iterable[str], offered: Offered) -> tuple[str, ...]:
+    """
+    Return the accounts that a use may have asked: those that offer a model which has answered. As long as that is not
+    known, and for a CLI agent, they are those that it reserved with.
+    """
+    answered = list(models)
+    if not answered or any(one.startswith(PROGRAM) for one in accounts) or not offered.keys() >= {*answered}:
+        return accounts
+    return accounts and tuple(dict.fromkeys(account for model in answered for account in offered[model]))
+
+
+def list_counted(state: RunState, offered: Offered = _NONE_OFFERED) -> Iterator[CountedUse]:
     for task in (*state.tasks.values(), *state.removed.values()):
-        yield from _counted(task.uses.values(), review=False)
-        yield from _counted(task.review.uses.values(), review=True)
-    yield from _counted(state.wave_review.review.uses.values(), review=True)
+        yield from _counted(task.uses.values(), offered, review=False)
+        yield from _counted(task.review.uses.values(), offered, review=True)
+    yield from _counted(state.wave_review.review.uses.values(), offered, review=True)
 
 
-def _counted(uses: Iterable[Use], *, review: bool) -> Iterator[CountedUse]:
-    return (CountedUse(use.sent_at, review, use.counted_usd, use.counted_tokens) for use in uses)
+def _counted(uses: Iterable[Use], offered: Offered, *, review: bool) -> Iterator[CountedUse]:
+    for use in uses:
+        used = find_accounts_used(use.accounts, use.models, offered)
+        yield CountedUse(use.sent_at, review, use.counted_usd, use.counted_tokens, use.accounts, used)
 
 
 def sum_counted(counted: Iterable[CountedUse], limit: TreasuryLimit, period: str) -> Totals:
-    """Add up what was sent in the period."""
+    """Add up what was sent in the period, with the limit's account if it has one."""
     usd, tokens = [0.0, 0.0], [0, 0]
     for one in counted:
-        if limit.period(one.at) == period:
+        if limit.period(one.at) == period and one.counts_for(limit):
             usd[one.review] += one.usd
             tokens[one.review] += one.tokens
     return Totals(to_micro(usd[0]), to_micro(usd[1]), tokens[0], tokens[1])
@@ -186,20 +220,67 @@ class LimitStanding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AskedAccounts:
+    """The accounts that a run may ask, by the table of models."""
+
+    orders: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """By task, for each model that its attempts begin with, the accounts in the order in which they are asked."""
+    reviewers: tuple[tuple[str, str], ...] = ()
+    """The accounts of the models that review, each with the family of its model."""
+    offered: Offered = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreasuryFacts:
     """The limits that hold for a run, as they stand when it decides."""
 
     current: tuple[LimitStanding, ...]
     open: bool = True
     """False until all runs have said what they use: until then nothing may be reserved."""
+    uncounted: tuple[str, ...] = ()
+    """Sentences on journals whose amounts the limits know nothing of."""
+    asked: AskedAccounts = AskedAccounts()
+    accounts: tuple[str, ...] = ()
+    """The accounts of one order or review, whose limits hold it back as well; none for the run as a whole."""
     _sums: dict[str, tuple[int, Totals]] = field(default_factory=dict, compare=False, repr=False)
     _restricted: dict[Budget, tuple[int, BudgetLedger]] = field(default_factory=dict, compare=False, repr=False)
+    _narrowed: dict[tuple[str, ...], "TreasuryFacts"] = field(default_factory=dict, compare=False, repr=False)
+
+    def narrow(self, accounts: tuple[str, ...]) -> "TreasuryFacts":
+        """Return the limits as they hold for an order or a review that asks these accounts."""
+        if accounts not in self._narrowed:
+            self._narrowed[accounts] = replace(self, accounts=accounts, _restricted={}, _narrowed=self._narrowed)
+        return self._narrowed[accounts]
+
+    def choose(self, state: RunState, task: str) -> tuple[str, ...]:
+        """
+        Return the accounts that an order of a task reserves with. For each of its models it is the first with room, and
+        where none has any, the first of all.
+        """
+        chains = self.asked.orders.get(task, ())
+        chosen = (next((one for one in chain if self.has_room(state, one)), chain[0]) for chain in chains if chain)
+        return tuple(dict.fromkeys(chosen))
+
+    def choose_for_review(self, state: RunState, families: Collection[str]) -> tuple[str, ...]:
+        """Return the accounts that a review of work of these families reserves with: all that have room, else all."""
+        able = tuple(dict.fromkeys(one for one, family in self.asked.reviewers if family not in families))
+        return tuple(one for one in able if self.has_room(state, one, review=True)) or able
+
+    def has_room(self, state: RunState, account: str, *, review: bool = False) -> bool:
+        """Tell whether all limits of an account leave room."""
+        own = (one for one in self.current if one.limit.account == account and restricts(state, one))
+        return all(0 not in self._left(state, one, review=review) for one in own)
+
+    def list_closed(self, state: RunState, accounts: Collection[str]) -> tuple[str, ...]:
+        """Return the accounts that may not be asked by what has reserved with these: all others that have a limit."""
+        limited = {one.limit.account for one in self.current if one.limit.account and restricts(state, one)}
+        return tuple(sorted(limited.difference(accounts)))
 
     def mine(self, state: RunState, standing: LimitStanding) -> Totals:
         """Return what the run itself has of a limit."""
         number, found = self._sums.get(standing.cell, (-1, Totals()))
         if number != state.number:
-            found = sum_counted(list_counted(state), standing.limit, standing.period)
+            found = sum_counted(list_counted(state, self.asked.offered), standing.limit, standing.period)
             self._sums[standing.cell] = state.number, found
         return found
 
@@ -250,7 +331,8 @@ class TreasuryFacts:
         return Reservation(usd=min(usd) / MICRO if usd else None, tokens=min(tokens) if tokens else None)
 
     def _restricting(self, state: RunState) -> Iterator[LimitStanding]:
-        return (standing for standing in self.current if restricts(state, standing))
+        held_by = ("", *self.accounts)
+        return (one for one in self.current if one.limit.account in held_by and restricts(state, one))
 
     def find_tightest(self, state: RunState, *, review: bool) -> LimitStanding | None:
         """Return the limit that work meets first; None where no limit holds work back."""
@@ -267,13 +349,18 @@ class TreasuryFacts:
         return min(found, key=lambda one: one[0])[1] if found else None
 
     def note(
-        self, state: RunState, standing: LimitStanding, effect: Literal["waits", "asks", "warned"]
+        self, state: RunState, standing: LimitStanding, effect: Literal["waits", "asks", "warned"], task: str = ""
     ) -> TreasuryLimited:
         words = standing.words(self.mine(state, standing), reached=effect == "warned")
-        return TreasuryLimited(limit=standing.name, effect=effect, words=words, until=standing.until)
+        waiting = task if standing.limit.account else ""
+        return TreasuryLimited(limit=standing.name, effect=effect, words=words, until=standing.until, task=waiting)
 
     def warn(self, state: RunState) -> Iterator[TreasuryLimited]:
-        """Yield, once in a period, that a limit is reached that only warns."""
+        """Yield, once in a period, that a limit is reached that only warns; and once, what no limit counts."""
+        for problem in self.uncounted:
+            if (name := f"{UNCOUNTED}{problem}") not in state.treasury:
+                words = f"the treasury's limits may be passed by what another run has used, which is unknown: {problem}"
+                yield TreasuryLimited(limit=name, effect="warned", words=words)
         for standing in self.current if self.open else ():
             is_new = standing.limit.at_limit == "warn" and standing.name not in state.treasury
             if is_new and standing.is_reached(self.mine(state, standing)):

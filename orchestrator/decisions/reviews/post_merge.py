@@ -7,7 +7,7 @@ A wave is due after every so many landings since one was green, and at the end o
 from collections.abc import Sequence
 
 from forgepool.orchestrator.decisions.orders.money import budget_question
-from forgepool.orchestrator.decisions.orders.purse import may_come_back
+from forgepool.orchestrator.decisions.orders.purse import face_review, find_review_accounts, may_come_back
 from forgepool.orchestrator.decisions.orders.start_orders import find_tasks_held_by_base, token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import one_line
@@ -132,7 +132,8 @@ def next_look(course: PlanIndex, state: RunState, now: float) -> list[Event]:
     if own.batch is not None:
         reserved = get_reservation(own)
     elif needs_money(course):
-        reserved = course.ledger_for(state).reserve(limits(course), useful=1, last=not may_come_back(state))
+        ledger = face_review(course, state).ledger_for(state)
+        reserved = ledger.reserve(limits(course), useful=1, last=not may_come_back(state))
     return [] if reserved is None else [_sent(course, state, now, reserved)]
 
 
@@ -157,6 +158,7 @@ def _sent(course: PlanIndex, state: RunState, now: float, reserved: Reservation)
         batch=next_batch_call(course, own.review, message_id, now),
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
+        accounts=find_review_accounts(course, state),
     )
 
 
@@ -249,9 +251,10 @@ def _used_up(course: PlanIndex, state: RunState) -> str | None:
     Return the sentence about a used-up budget, where too little is left and nothing may come back; None where enough
     is.
     """
-    if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
+    face = face_review(course, state)
+    if not face.budget(state).capped or not needs_money(course) or may_come_back(state):
         return None
-    ledger = course.ledger_for(state)
+    ledger = face.ledger_for(state)
     kind = ledger.find_used_up(limits(course))
     return None if kind is None else budget_question(state, ledger, kind)
 

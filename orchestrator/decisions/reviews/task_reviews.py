@@ -4,15 +4,23 @@ Which reviews to ask for now, with how much of the run's budget, and what follow
 
 import time
 from collections.abc import Iterator
+from functools import reduce
 
 from forgepool.orchestrator.decisions.lead.synthesis import digest_synthesis
 from forgepool.orchestrator.decisions.orders.money import ask_for_treasury, budget_question
-from forgepool.orchestrator.decisions.orders.purse import cut_limits, may_come_back
+from forgepool.orchestrator.decisions.orders.purse import (
+    cut_limits,
+    face_accounts,
+    face_review,
+    find_review_accounts,
+    has_account_limits,
+    may_come_back,
+)
 from forgepool.orchestrator.decisions.orders.start_orders import token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop, reason_of_review
 from forgepool.orchestrator.journal.events import Event, ReviewAwaited, ReviewSent, TaskParked, TreasuryLimited
-from forgepool.orchestrator.plan.budget import Reservation, Use, find_least_share
+from forgepool.orchestrator.plan.budget import BudgetLedger, Reservation, Use, find_least_share
 from forgepool.orchestrator.state.review import ReviewState
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import MOST_TROUBLES, TaskState
@@ -46,18 +54,22 @@ def next_reviews(
     if not able:
         return []
     sent: list[ReviewSent] = []
-    ledger = course.ledger_for(state)
+    taken: list[Reservation] = []
     last = not may_come_back(state)
     # Those in a batch have their money, and waiting longer costs them nothing.
     fresh, batched = ([task for task in able if (task.review.batch is None) == new] for new in (True, False))
     for task in fresh[:free]:
         reserved = Reservation()
         if needs_money(course):
-            least = _least_to_review(course, state, task)
+            face, least = face_review(course, state, task), _least_to_review(course, state, task)
+            ledger = reduce(BudgetLedger.with_reserved, taken, face.ledger_for(state))
             found = ledger.reserve(limits(course, task), useful=min(free, len(fresh)), last=last, least=least)
+            if found is None and face is not course:
+                continue  # Others may have other reviewers.
             if found is None:
                 break
-            reserved, ledger, last = found, ledger.with_reserved(found), False
+            reserved, last = found, False
+            taken.append(found)
         sent.append(_review(course, state, task, now, reserved))
     looks = batched[: free - len(sent)]
     return [*sent, *(_review(course, state, task, now, get_reservation(task.review)) for task in looks)]
@@ -93,15 +105,18 @@ def limits(course: PlanIndex, task: TaskState | None = None) -> Limits:
 
 def out_of_budget_for_review(course: PlanIndex, state: RunState) -> list[TaskParked | TreasuryLimited]:
     """Candidates that wait for nothing but a review for which too little of the budget is left."""
-    if not course.budget(state).capped or not needs_money(course) or may_come_back(state):
+    capped = course.budget(state).capped or has_account_limits(course)
+    if not capped or not needs_money(course) or may_come_back(state):
         return []
-    ledger, alone = course.ledger_for(state), course.within(None)
+    alone = course.within(None)
     parked: list[TaskParked | TreasuryLimited] = []
     for task in state.in_phase("reviewing"):
+        face = face_review(course, state, task)
+        ledger = face.ledger_for(state)
         kind = ledger.find_used_up(limits(course, task), least=_least_to_review(course, state, task))
         if kind is not None and alone is not course and can_pay_review(alone, state, task):
             rest = f"; or without its review: {by_hand(state, task)}"
-            parked += ask_for_treasury(course, state, task, told=parked, review=True, rest=rest)
+            parked += ask_for_treasury(face, state, task, told=parked, review=True, rest=rest)
         elif kind is not None:
             question = f"its review cannot be paid: {budget_question(state, ledger, kind)}; or without: "
             parked.append(TaskParked(task=task.id, question=question + by_hand(state, task), why="budget"))
@@ -124,8 +139,8 @@ def can_pay_review(course: PlanIndex, state: RunState, task: TaskState) -> bool:
     """Tell whether the rest of the budget is enough for the review of a candidate that waits for it."""
     if not needs_money(course):
         return True
-    least = _least_to_review(course, state, task)
-    return course.ledger_for(state).find_used_up(limits(course, task), least=least) is None
+    least, face = _least_to_review(course, state, task), face_review(course, state, task)
+    return face.ledger_for(state).find_used_up(limits(course, task), least=least) is None
 
 
 def short_of_budget_for_review(course: PlanIndex, state: RunState) -> bool:
@@ -247,15 +262,18 @@ def _review(course: PlanIndex, state: RunState, task: TaskState, now: float, res
         reserved_tokens=reserved.tokens,
         synthesis=digest_synthesis(task.report, state) if task.report is not None else "",
         batch=next_batch_call(course, own, message_id, now) if may_batch else None,
+        accounts=find_review_accounts(course, state, task),
     )
 
 
 def _cut_by_budget(course: PlanIndex, state: RunState, task: TaskState, review: Review) -> bool:
     """Tell whether the run's budget cut it short, and not a limit of the review's own."""
     own, use = limits(course, task), task.review.uses.get(task.review.sent)
-    if use is None or not course.budget(state).capped or not needs_money(course):
+    if use is None or not face_accounts(course, use.accounts).budget(state).capped or not needs_money(course):
         return False
-    timed = review.seconds >= own.wall_s or (own.turns is not None and review.spent.turns >= own.turns)
+    timed = review.seconds - review.waited_s >= own.wall_s or (
+        own.turns is not None and review.spent.turns >= own.turns
+    )
     return not timed and bool(cut_limits(use, own))
 
 

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from forgepool.orchestrator.journal.store import JournalUnreadable, is_being_written, last_number
 from forgepool.orchestrator.plan.budget import Use
 from forgepool.orchestrator.run import run_folder
@@ -34,6 +36,8 @@ class SpendLine(Message):
     at: float
     """Unix seconds at which it was sent."""
     models: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = Field(default=(), exclude_if=lambda accounts: not accounts)
+    """The accounts that it reserved with."""
     spent: Spent | None = None
     """Its own use as far as it is known, without that of attempts that it goes on from."""
     counted_usd: float = 0.0
@@ -164,6 +168,7 @@ def _lines_of(
             what=what,
             at=use.sent_at,
             models=use.models,
+            accounts=use.accounts,
             spent=own,
             counted_usd=use.counted_usd,
             counted_tokens=use.counted_tokens,

@@ -10,29 +10,38 @@ import calendar
 import fcntl
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import structlog
 
 from forgepool.orchestrator.decisions.orders.treasury import (
+    PROGRAM,
+    AskedAccounts,
     CountedUse,
     LimitStanding,
+    Offered,
     Totals,
     TreasuryFacts,
     TreasuryLimit,
     TreasurySource,
+    find_accounts_used,
     list_counted,
     restricts,
     sum_counted,
 )
+from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import Event, MoneyGranted, OrderSent, ReviewSent, WaveReviewSent
+from forgepool.orchestrator.run.fleet import AccountFinder
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.orchestrator.run.neighbours.other_runs import name_hub
 from forgepool.orchestrator.run.neighbours.spending import RunSpending, read_home
 from forgepool.orchestrator.run.run_folder import RunOptions
 from forgepool.orchestrator.state.run import RunState
+from forgepool.workers.llm.routing.table import read_table, unknown
 from forgepool.workers.queue.broker import Redis
+from forgepool.workers.queue.leases import Present
 from forgepool.workers.queue.treasury_cells import (
     LIFE_S,
     SETTLE_S,
@@ -59,10 +68,14 @@ def read_treasury(settings: Settings) -> TreasurySource | None:
     document = read(read_text(path, str(path)), str(path))
     source = validate(document, TreasurySource)
     wrong = []
+    accounts = cache(lambda: read_table(settings.models_file).accounts)
     for number, limit in enumerate(source.limits):
         where = document.line(("limits", number))
-        if limit.project and limit.person:
-            wrong.append(Mistake(where, "a limit holds for a project or for a person; make two limits of it"))
+        if sum(map(bool, (limit.account, limit.project, limit.person))) > 1:
+            said = "a limit holds for an account, for a project or for a person; make a limit for each of them"
+            wrong.append(Mistake(where, said))
+        if limit.account and not limit.account.startswith(PROGRAM) and limit.account not in (known := accounts()):
+            wrong.append(Mistake(where, unknown("account", limit.account, known)))
         if limit.usd is None and limit.tokens is None:
             wrong.append(Mistake(where, "a limit has neither 'usd' nor 'tokens'; give it an amount"))
     if wrong:
@@ -83,25 +96,36 @@ class TreasuryDesk:
     source: TreasurySource
     is_held: bool
     """The home's runs keep limits together that hold work back, by `hold_treasury`."""
+    accounts: AccountFinder
     settle_s: float = SETTLE_S
     """0 on a Redis of the run's own, where no other can be."""
     life_s: float = LIFE_S
+    asked: AskedAccounts = field(default_factory=AskedAccounts)
+    uncounted: tuple[str, ...] = ()
+    """Sentences on journals of this home that could not be read, so that the limits know nothing of their amounts."""
     _read_at: float = 0.0
     """The time of the file when it was read."""
     _epoch: str = ""
     _present: tuple[str, ...] = ()
     _quiet_until: float = 0.0
 
+    def note_accounts(self, course: PlanIndex, present: Sequence[Present]) -> None:
+        """Take in which accounts the run may ask; a table that cannot be read leaves them as they were."""
+        with suppress(DocumentWrong):
+            self.asked = self.accounts.find(course, present)
+
     def look(self, state: RunState, now: float) -> TreasuryFacts:
         """Tell the other runs what this one has, and return how the limits stand."""
         self._read_again()
         standings = self._list_standings(now)
         if not standings:
-            return TreasuryFacts(current=())
+            return TreasuryFacts(current=(), asked=self.asked)
         answer = self._write(state, standings, "tell", now)
         if answer.outcome == "lost":
-            return TreasuryFacts(current=tuple(standings), open=False)
+            return TreasuryFacts(current=tuple(standings), open=False, asked=self.asked)
         return TreasuryFacts(
+            asked=self.asked,
+            uncounted=self.uncounted,
             current=tuple(
                 replace(one, others=Totals(*others)) for one, others in zip(standings, answer.others, strict=True)
             ),
@@ -130,7 +154,8 @@ class TreasuryDesk:
 
     def _reserve(self, state: RunState, added: Sequence[CountedUse], now: float) -> bool:
         """Reserve for the last of these beside the others."""
-        cells = [one for one in self._list_standings(now) if restricts(state, one)]
+        held_by = ("", *added[-1].accounts)
+        cells = [one for one in self._list_standings(now) if one.limit.account in held_by and restricts(state, one)]
         if not cells:
             return True
         if self._is_quiet or any(one.limit.period(added[-1].at) != one.period for one in cells):
@@ -146,7 +171,7 @@ class TreasuryDesk:
         now: float,
         added: Sequence[CountedUse] = (),
     ) -> CellAnswer:
-        counted = [*list_counted(state), *added]
+        counted = [*list_counted(state, self.asked.offered), *added]
         writes = [
             CellWrite(
                 cell=one.cell,
@@ -178,12 +203,13 @@ class TreasuryDesk:
         home = [one for one in read_home(self.settings, unread=unread, since=begun) if one.run != self.run]
         for problem in unread:
             log.warning("treasury.not_counted", run=self.run, why=problem)
+        self.uncounted = tuple(unread)
         expected = {*self._present, *(one.run for one in home if one.live)} - {self.run}
         self._epoch = join_epoch(self.client, self.run, expected=sorted(expected), settle_s=self.settle_s)
         for spending in home:
             if spending.live:
                 continue
-            counted = list(_list_spent(spending))
+            counted = list(_list_spent(spending, self.asked.offered))
             limits = [one for one in self.source.limits if _holds_for(one, spending.project, spending.person)]
             cells = [LimitStanding(limit=one, at=now) for one in limits]
             amounts = {one.cell: sum_counted(counted, one.limit, one.period) for one in cells}
@@ -238,20 +264,27 @@ def _cost_of(state: RunState, event: Event, now: float) -> CountedUse | None:
             return None
         case OrderSent() | ReviewSent() | WaveReviewSent():
             usd, tokens, at = event.reserved_usd or 0.0, event.reserved_tokens or 0, event.issued_at
+            accounts = event.accounts
         case MoneyGranted():
             use = state.tasks[event.task].uses[event.attempt]
             usd = (event.reserved_usd or 0.0) - (use.reserved_usd or 0.0)
             tokens, at = (event.reserved_tokens or 0) - (use.reserved_tokens or 0), use.sent_at
+            accounts = use.accounts
         case _:
             return None
-    return CountedUse(at, not isinstance(event, OrderSent | MoneyGranted), usd, tokens) if usd or tokens else None
+    review = not isinstance(event, OrderSent | MoneyGranted)
+    return CountedUse(at, review, usd, tokens, accounts, accounts) if usd or tokens else None
 
 
-def _list_spent(spending: RunSpending) -> Iterator[CountedUse]:
+def _list_spent(spending: RunSpending, offered: Offered) -> Iterator[CountedUse]:
     for line in spending.lines:
         usd = line.counted_usd if line.what != "planning" or line.spent is None else line.spent.cost_usd or 0.0
         tokens = line.counted_tokens if line.what != "planning" or line.spent is None else line.spent.tokens
-        yield CountedUse(line.at, line.what == "review", usd, tokens)
+        # A planning reserves nothing, and counts with all accounts that offer its models.
+        through = tuple(account for model in line.models for account in offered.get(model, ()))
+        accounts = through if line.what == "planning" else line.accounts
+        used = find_accounts_used(accounts, line.models, offered)
+        yield CountedUse(line.at, line.what == "review", usd, tokens, accounts, used)
 
 
 def open_desk(
@@ -269,6 +302,7 @@ def open_desk(
         source=source,
         is_held=_holds_back(source),
         settle_s=0.0 if alone else SETTLE_S,
+        accounts=AccountFinder(models_file=settings.models_file),
     )
 
 

@@ -44,14 +44,11 @@ def send_order(state: RunState, task: TaskState, event: e.OrderSent, at: float) 
         resumes=event.resumes,
         carried=find_carried_use(task.uses, event.resumes),
         sent_at=event.issued_at,
+        accounts=event.accounts,
     )
     task.uses = task.uses | {event.attempt: use}
     task.message = Outstanding(
-        message_id=event.message_id,
-        token=event.token,
-        kind="order",
-        task=task.id,
-        issued_at=event.issued_at,
+        message_id=event.message_id, token=event.token, kind="order", task=task.id, issued_at=event.issued_at
     )
     if event.resumes is None:
         task.based_at = state.number + 1
@@ -326,8 +323,7 @@ def send_review(state: RunState, task: TaskState, event: e.ReviewSent) -> None:
     review.base = event.base
     if task.phase == "reported":
         state.lead.reviewed, state.lead.reviewed_text = task.id, event.synthesis
-    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
-    review.open_use(event.number, use, event.batch)
+    review.open_use(event)
     review.message = Outstanding(
         message_id=event.message_id, token=event.token, kind="review", task=task.id, issued_at=event.issued_at
     )

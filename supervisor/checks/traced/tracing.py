@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import structlog
 
 from forgepool.supervisor.checks.certificates import Inputs
-from forgepool.supervisor.checks.lines import match_inputs
 from forgepool.supervisor.checks.results.judging import Ran
 from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.running import Selection, TriedCheck, run_line
@@ -15,6 +14,7 @@ from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.store import is_green
 from forgepool.supervisor.checks.traced.proofs import Proofs, TreeFiles, find_proven, why_not_traced
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.checks.lines import match_inputs
 
 log = structlog.get_logger()
 

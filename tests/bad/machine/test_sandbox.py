@@ -160,6 +160,7 @@ def test_the_doctor_tells_what_holds(inside: Premises) -> None:
     assert "works" in found["bubblewrap"]
     assert "ABI" in found["Landlock, seccomp"]
     assert ("started by root" in found["user of commands"]) == (os.geteuid() == 0)
+    assert "32768 MiB for the new files of an order, by a watch" in found["disk of commands"]
     off = inside.forgepool("doctor", env={"FORGEPOOL_SANDBOX": "off"}).out
     assert "note  sandbox" in off
     assert "your own rights" in off

@@ -33,6 +33,7 @@ from forgepool.workers.schema.orders import (
     Limits,
     ScriptedAgent,
 )
+from forgepool.workers.schema.policy_rules import VerifyTerms
 from forgepool.workers.workspace import assets as plan_assets
 from forgepool.workers.workspace.assets import AssetsChanged, assets_in, copy_assets
 
@@ -170,6 +171,15 @@ def test_an_agent_is_written_in_one_of_these_ways(written: str, agent: object) -
     assert plan(f"  - id: a\n    agent: {written}\n").tasks[0].agent == agent
 
 
+def test_the_targets_checks_run_in_verify_where_a_task_or_the_defaults_say_so() -> None:
+    head = HEAD.replace("{agent: ", "{verify: checks, agent: ")
+    usual, own, none = plan(
+        "  - id: a\n  - {id: b, verify: {within_s: 2m}}\n  - {id: c, verify: null}\n", head=head
+    ).tasks
+    assert (usual.verify, own.verify, none.verify) == (VerifyTerms(), VerifyTerms(within_s=120.0), None)
+    assert "verify" not in none.model_dump()
+
+
 def test_file_hints_are_left_out_where_a_task_says_so() -> None:
     head = HEAD.replace("{command: make}", "{builtin: {}}")
     hinted, bare = plan("  - id: a\n  - {id: b, disable_file_hints: true}\n", head=head).tasks
@@ -300,6 +310,14 @@ def test_checks_none_is_told_from_silence() -> None:
         (
             "  - id: a\n    disable_file_hints: no\n",
             "6: 'disable_file_hints' of task 'a' must be true or false, is 'no'",
+        ),
+        (
+            "  - id: a\n    verify: tests\n",
+            "6: 'verify' of task 'a' must be `checks` or a mapping; its keys are 'rounds' and 'within_s'",
+        ),
+        (
+            "  - id: a\n    verify: {rounds: 0}\n",
+            "6: 'rounds' of 'verify' of task 'a' must be at least 1, is 0",
         ),
         (
             "  - id: a\n    agent:\n",

@@ -1,6 +1,7 @@
 """Agents that ask models over HTTP, in whole runs: what lands, what it costs, and what a killed worker costs."""
 
 import os
+import re
 import shutil
 import threading
 from collections import Counter
@@ -11,12 +12,18 @@ from typing import Any
 import pytest
 from cli_kit import RECORDINGS, folder_of
 from kit import Machine, Repository, events_of, wait_until, write_plan
-from models_kit import know, planning, writes
+from models_kit import KEY, know, planning, writes
 from processes import in_role
-from vendors.answers import Say, Seen
+from vendors.answers import Fault, Say, Seen
 from vendors.server import VendorServer
 
 from forgepool.orchestrator.journal import events as e
+from forgepool.workers.llm.messages import Text, user
+from forgepool.workers.llm.provider import ModelFailed, ModelRequest
+from forgepool.workers.llm.routing.open import open_models
+from forgepool.workers.llm.routing.table import read_table
+from forgepool.workers.queue.broker import Redis
+from forgepool.workers.schema.settings import Settings
 
 RECORDED = RECORDINGS / "claude" / "claude-success.jsonl"
 
@@ -272,3 +279,43 @@ def test_a_killed_run_goes_on_with_the_model_that_its_ladder_had_reached(
     assert [one.rung for one in events_of(machine.journal(), e.TaskReturned)] == [2]
     assert repository.file("forgepool/climbing", "one.txt") == "by one"
     nothing_left(ground, machine)
+
+
+@pytest.mark.slow
+def test_a_task_waits_for_the_end_of_its_accounts_limit_and_the_wait_costs_no_attempt(
+    ground: Path,
+    new_machine: Callable[..., Machine],
+    repository: Repository,
+    redis_url: str,
+    redis: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another run's call is refused for an hour: from then on no order is sent that could only be refused as well."""
+    limited = threading.Event()
+    limited.set()
+    refusal = Fault(kind="rate_limit", headers={"retry-after": "3600"})
+    monkeypatch.setenv(KEY, "road-key")
+    host, desk = (new_machine(name, broker=redis_url) for name in ("host", "desk"))
+    with VendorServer(lambda seen: refusal if limited.is_set() else writes(seen)) as server:
+        know(host, server)
+        know(desk, server)
+        settings = Settings(broker_url=redis_url)
+        chain = open_models(read_table(host.folder / "models.yaml"), task_type="code", phase="plan", settings=settings)
+        with pytest.raises(ModelFailed):
+            chain.ask(ModelRequest(system=(), tools=(), turns=(user(Text(text="hello")),)), stop=lambda: False)
+        worker = host.start("worker", "--concurrency", "1")
+        tasks = plan_of("limited", {"anthropic": AGENTS["anthropic"]}) | {"checks": {"readme": "ls README.md"}}
+        plan = write_plan(ground, tasks)
+        started = desk.start("run", plan, "--repo", repository.path)
+        assert isinstance(desk.wait_for("models.shut").event, e.ModelsShut)
+        shown = desk.run("status").out
+        assert re.search(r"waits until \d\d:\d\d.* for the model's rate limit", " ".join(shown.split())), shown
+        assert len(server.seen) == 1 and not [*events_of(desk.journal(), e.OrderSent)]
+        limited.clear()
+        redis.delete(*redis.keys("forgepool:pace:*"), *redis.keys("forgepool:breaker:*"))  # The hour is over.
+        ended = started.ended()
+        worker.process.terminate()
+        worker.ended()
+    assert ended.status == 0, ended.out + ended.err
+    assert [one.attempt for one in events_of(desk.journal(), e.OrderSent)] == [1]
+    assert repository.landed("forgepool/limited") == ["anthropic"]

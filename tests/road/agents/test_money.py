@@ -92,14 +92,14 @@ def test_a_cap_a_little_above_the_cost_of_a_plan_lands_it(
     assert used <= 0.13
 
 
-TREASURY = "version: 1\nkept_for_reviews: 0\nlimits:\n  - {per: day, usd: USD}\n"
+TREASURY = "version: 1\nkept_for_reviews: 0\nlimits:\n  - {account: anthropic, per: day, usd: USD}\n"
 
 
 @pytest.mark.slow
-def test_a_run_without_a_budget_keeps_the_limit_of_the_treasury_and_goes_on_when_it_is_raised(
+def test_a_run_without_a_budget_keeps_the_treasurys_limit_of_an_account_and_goes_on_when_it_is_raised(
     ground: Path, machine: Machine, repository: Repository
 ) -> None:
-    """Each of two tasks needs 0.20 USD, and 0.30 are left for all runs of the day."""
+    """Each of two tasks needs 0.20 USD, and 0.30 are left for all runs of the day with that account."""
     machine.home.mkdir(parents=True, exist_ok=True)
     limits = machine.home / "treasury.yaml"
     limits.write_text(TREASURY.replace("USD", "0.3"))
@@ -108,6 +108,7 @@ def test_a_run_without_a_budget_keeps_the_limit_of_the_treasury_and_goes_on_when
         started = machine.start("run", plan, "--repo", repository.path, "--workers", "1")
         told = machine.wait_for("treasury.limited").event
         assert isinstance(told, e.TreasuryLimited) and told.effect == "waits"
+        assert "by all runs of account anthropic" in told.words
         machine.wait_for("landing.answered")
         assert spent_usd(machine) <= 0.3 and repository.landed("forgepool/burn") == ["a"]
         assert f"waits: {told.words}" in machine.run("status").out

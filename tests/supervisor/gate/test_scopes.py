@@ -3,12 +3,12 @@
 import pytest
 from gates import Gate, check
 
-from forgepool.supervisor.checks.lines import match_inputs
 from forgepool.supervisor.gate.affected_checks import Lanes, TargetLanes
 from forgepool.supervisor.gate.requirements import demands_of
 from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured
 from forgepool.workers.policy.gate_file.reading import read_gate_file
 from forgepool.workers.schema.mistakes import DocumentWrong
+from forgepool.workers.workspace.checks.lines import match_inputs
 
 FILE = """\
 version: 1

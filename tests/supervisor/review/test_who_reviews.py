@@ -13,6 +13,11 @@ from vendors.server import VendorServer
 from forgepool.supervisor.messages.answers import Review
 from forgepool.supervisor.messages.requests import Author, ReviewPolicy
 from forgepool.workers.context.transcript.entries import ConversationStarted
+from forgepool.workers.llm.messages import Usage
+from forgepool.workers.llm.provider import ModelFailed
+from forgepool.workers.llm.routing.breaker import Breaker
+from forgepool.workers.llm.routing.pace import AccountPace, PacedCall
+from forgepool.workers.queue.broker import Redis
 from forgepool.workers.schema.orders import Limits
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
@@ -177,6 +182,34 @@ def test_where_money_is_limited_nobody_without_a_price_is_asked(
     found = desk.conduct(request.model_copy(update=capped))
     assert (found.outcome, server.seen) == ("unreachable", []) and "its price is not known" in found.detail
     assert desk.conduct(request).outcome == "passed"
+
+
+def test_an_account_that_is_closed_for_a_review_is_not_asked(desk: Desk, serve: Serve) -> None:
+    serve(reads_and_passes, route="[gpt-x, gemini-x]")
+    found = desk.review(TWO, ReviewPolicy(), closed_accounts=("gpt",))
+    assert (found.outcome, found.families) == ("passed", ("gemini",))
+    both = desk.review(TWO, ReviewPolicy(), closed_accounts=("gpt", "gemini"), request_id="r.one.1.review-2")
+    assert both.outcome == "unreachable" and "raise that limit" in both.detail, both
+
+
+def test_a_review_tells_how_long_it_waited_for_a_rate_limit(
+    desk: Desk, serve: Serve, redis: Redis, redis_url: str
+) -> None:
+    """Another review is refused while this one reads."""
+    desk.gate.settings = desk.gate.settings.model_copy(update={"broker_url": redis_url})
+    pace = AccountPace(breaker=Breaker(client=redis))
+    refused = PacedCall(model="m", input_tokens=1, most_output=1, counts_cached=True)
+
+    def brain(seen: Seen) -> Say:
+        if not seen.answered:
+            pace.ask("gpt", refused)
+            failure = ModelFailed("x", trouble="rate_limit", retry_after_s=1.0)
+            pace.settle("gpt", refused, "refused", Usage(), failure)
+        return reads_and_passes(seen)
+
+    serve(brain, route="[gpt-x]")
+    found = desk.review(TWO, ReviewPolicy())
+    assert found.outcome == "passed" and found.waited_s > 0.5, found
 
 
 def test_tokens_of_failed_tries_and_of_all_turns_are_counted_up_to_the_limit(desk: Desk, serve: Serve) -> None:

@@ -541,3 +541,35 @@ def test_a_link_to_a_denied_program_is_that_program(tmp_path: Path) -> None:
     shipped = policy_of(person=None).during("execute")
     assert judge_command(shipped, "./innocent push", ground).rule == "built-in: git-push"
     assert judge_command(shipped, "./harmless .git/x", ground).rule == "built-in: git-folder"
+
+
+def test_scripts_in_the_commands_own_tmp_are_read(tmp_path: Path) -> None:
+    """They lie elsewhere on this host. Where the folder is not known, such a script is neither read nor missed."""
+    root, tmp = tmp_path / "root", tmp_path / "tmp"
+    for folder in (root, tmp):
+        folder.mkdir()
+    (tmp / "bad.sh").write_text("git push\n")
+    (tmp / "good.sh").write_text("ls\n")
+    (tmp / "out.sh").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text("git push\n")
+    shipped, home = policy_of(person=None).during("execute"), Path("/home/somebody")
+    known, unknown = (Ground(root=root.resolve(), home=home, tmp=each) for each in (tmp.resolve(), None))
+    found = {
+        name: tuple(judge_command(shipped, f"bash /tmp/{name}.sh", ground).decision for ground in (known, unknown))
+        for name in ("bad", "good", "absent", "out")
+    }
+    assert found == {
+        "bad": ("deny", "audit"),
+        "good": ("audit", "audit"),
+        "absent": ("deny", "audit"),
+        "out": ("audit", "audit"),
+    }
+
+
+@pytest.mark.parametrize(("script", "decision"), [("cat s/*", "deny"), ("ls *", "deny"), ("cat t/*", "allow")])
+def test_a_pattern_reads_the_files_that_it_stands_for(tmp_path: Path, script: str, decision: str) -> None:
+    for path in ("s/a", "t/b"):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text("x")
+    rules = "{match: {tool: bash}, decision: allow}\n{match: {path: s/**}, decision: deny}"
+    assert judged_by(rules, script, Ground(root=tmp_path.resolve(), home=Path("/home/x"))).decision == decision

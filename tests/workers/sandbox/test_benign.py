@@ -1,6 +1,7 @@
 """Ordinary work succeeds inside the sandbox: everyday builds and test suites are not hindered."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -233,9 +234,11 @@ def test_tools_ask_who_and_where_they_are(inside: Inside) -> None:
 
 
 def test_a_command_has_a_name_of_its_own(first_choice: Inside) -> None:
-    """Its user's name and home can be looked up, although the host does not know the uid."""
+    """Its user, home and host can be looked up, and look as on ordinary CI, although the host knows none of them."""
     home = first_choice("python -c 'import pwd, os; print(pwd.getpwuid(os.getuid()).pw_dir)'").strip()
-    assert first_choice("whoami; echo ~").split() == ["agent", home]
+    assert first_choice("whoami; id -u; id -g; echo ~").split() == ["runner", "1001", "1001", home]
+    name, found = first_choice("hostname; getent hosts $(hostname)").splitlines()
+    assert re.fullmatch(r"[0-9a-f]{12}", name) and found.split()[1:] == [name]
 
 
 def test_a_terminal_can_be_had(first_choice: Inside) -> None:

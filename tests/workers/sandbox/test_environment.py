@@ -44,3 +44,34 @@ def test_git_commits_without_anybodys_configuration(tmp_path: Path) -> None:
     assert done.stdout.startswith("Forgepool agent\n")
     assert "global" not in done.stdout
     assert "system" not in done.stdout
+
+
+def _git_in(env: dict[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+OWN_SETTINGS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "x"}
+
+
+@pytest.mark.parametrize("own", [{}, OWN_SETTINGS], ids=["", "own settings"])
+def test_git_runs_nothing_that_a_repository_it_finds_names(tmp_path: Path, own: dict[str, str]) -> None:
+    """A watcher of files is not started, and a bare repository not entered; one that is named is read as ever."""
+    env = command_environment(BASE, own, tmp_path, tmp_path)
+    worktree, bare = tmp_path / "worktree", tmp_path / "bare"
+    assert _git_in(env, tmp_path, "init", "-q", str(worktree)).returncode == 0
+    assert _git_in(env, tmp_path, "init", "-q", "--bare", str(bare)).returncode == 0
+    watcher = tmp_path / "watcher"
+    watcher.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    watcher.chmod(0o755)
+    _git_in(env, worktree, "config", "core.fsmonitor", str(watcher))
+    assert _git_in(env, worktree, "status").returncode == 0
+    assert not (tmp_path / "ran").exists()
+    found = _git_in(env, bare, "rev-parse", "--is-bare-repository")
+    assert found.returncode != 0 and "safe.bareRepository" in found.stderr
+    assert _git_in(env, bare, "--git-dir", ".", "rev-parse", "--is-bare-repository").stdout == "true\n"
+
+
+def test_a_task_may_let_git_enter_bare_repositories(tmp_path: Path) -> None:
+    env = command_environment(BASE, {"GIT_CONFIG_PARAMETERS": ""}, tmp_path, tmp_path)
+    assert _git_in(env, tmp_path, "init", "-q", "--bare", "bare").returncode == 0
+    assert _git_in(env, tmp_path / "bare", "rev-parse", "--is-bare-repository").stdout == "true\n"

@@ -185,8 +185,7 @@ def test_a_script_without_a_first_line_is_read_by_bash() -> None:
     "text",
     [
         "cp evil x.sh && ./x.sh",
-        "echo 'rm y' > x.sh; ./x.sh",
-        "sed -i s/a/b/ x.sh; bash x.sh",
+        "sed -i s/a/b/ x.sh; ./x.sh",
         "for i in 1 2; do ./x.sh; cp evil x.sh; done",
         "f() { ./x.sh; }; cp evil x.sh; f",
     ],
@@ -196,6 +195,26 @@ def test_a_script_that_may_be_written_before_it_runs_is_opaque(text: str) -> Non
     runs = {fact.argv[0].text: fact for fact in _facts(text, _files(x_sh="ls\n")) if isinstance(fact, Execution)}
     assert any(run.opaque for run in runs.values())
     assert "ls" in runs
+
+
+_RUNS = ["./x.sh", "bash x.sh", ". x.sh", "cat x.sh | sh", "bash < x.sh", "cd ..; bash tree/x.sh"]
+_WRITES = ["echo 'rm y' > x.sh", "cat > ./x.sh <<'E'\nrm y\nE", "echo : > x.sh; echo rm y >> x.sh"]
+
+
+@pytest.mark.parametrize("run", _RUNS)
+@pytest.mark.parametrize("text", _WRITES)
+def test_a_text_that_the_script_itself_writes_is_read(text: str, run: str) -> None:
+    """The old one is not, which no longer runs."""
+    runs = _runs(f"{text}\n{run}", _files(x_sh="ls\n"))
+    assert "rm" in runs and "ls" not in runs
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a && echo rm y > x.sh; ./x.sh", "if a; then echo rm y > x.sh; fi; . x.sh", "echo rm y > x.sh & sh x.sh"],
+)
+def test_where_the_writing_is_not_sure_both_texts_are_read(text: str) -> None:
+    assert {"rm", "ls"} <= set(_runs(text, _files(x_sh="ls\n")))
 
 
 def test_a_script_that_cannot_be_parsed_is_opaque_and_its_plain_commands_are_found() -> None:

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from forgepool.workers.agents.briefing.card_sections import CardSection, TaskCard
 from forgepool.workers.context.edits.masks import SURVEY_TITLE
+from forgepool.workers.policy.gate_file.kept_paths import GUIDANCE
 from forgepool.workers.schema.orders import ReasonPack, Reply, WorkOrder
 from forgepool.workers.schema.reports import Evidence, Prior, Report
 from forgepool.workers.workspace.mending import Mending
 from forgepool.worktrees.commits.changes import FileTooLarge, changes, list_touched_paths, read_file
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 
-CONVENTIONS = ("AGENTS.md", "CLAUDE.md")
+CONVENTIONS = GUIDANCE[:2]
 _CONVENTION_CHARACTERS = (8_000, 1_000)
 """Quoted at most: usually, and where there is no room."""
 _FILE_CHARACTERS = (24_000, 6_000, 0)

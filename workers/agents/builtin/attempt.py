@@ -27,6 +27,7 @@ from forgepool.workers.agents.builtin.phases import (
     Step,
     Undo,
     Verify,
+    count_rounds,
     facts,
     next_step,
 )
@@ -110,9 +111,8 @@ class Attempt:
             except (ModelFailed, CardTooLarge) as failed:
                 # A card too large is a person's to mend, like a key that is missing.
                 trouble = failed.trouble if isinstance(failed, ModelFailed) else "unavailable"
-                answer = self._answer(
-                    "failed", str(failed), ConversationOutcome(ended="failed", detail="", trouble=trouble)
-                )
+                outcome = ConversationOutcome(ended="failed", detail="", trouble=trouble)
+                answer = self._answer("failed", str(failed), outcome)
             if answer is not None:
                 return answer
 
@@ -146,7 +146,6 @@ class Attempt:
         self._family = model.family
         compact = (self.wanted() or in_force(self.transcript.entries, self.profile.name)) == ADVISORY
         offered = self.toolbox.tools(phase, words.skill, model.family, compact=compact)
-        tools = tuple(tool.name for tool in offered)
         system = words.system()
         like = ModelRequest(system=system, tools=tuple(tool.offer for tool in offered), turns=(), phase=phase.kind)
         fixed = count_fixed_characters(like)
@@ -161,7 +160,7 @@ class Attempt:
                 order_id=self.assignment.order.order_id,
                 model=model.name,
                 system=system,
-                tools=tools,
+                tools=tuple(tool.name for tool in offered),
                 phase=phase.kind,
                 name=phase.name if phase.name != phase.kind else "",
                 files=self._hold_files(phase),
@@ -248,6 +247,7 @@ class Attempt:
             rule=Rulings(
                 policy=self.toolbox.policy.during(phase.kind),
                 root=self.workplace.root,
+                tmp=self.workplace.tmp if self.workplace.confined.level == "bubblewrap" else None,
                 unattended=self.assignment.order.unattended,
                 replies=self.assignment.order.replies,
                 transcript=self.transcript,
@@ -335,12 +335,12 @@ class Attempt:
             left_s=self.workplace.left_s,
             planned=state.plan.files if state.plan else (),
             claims=state.summary,
+            rounds=count_rounds(state, self.course),
         )
         if finding.verdict == "infrastructure":
             return self._answer("not_started", finding.detail, None)
         if finding.verdict == "stopped":
-            late = self.workplace.left_s() <= 0
-            return self._answer("timeout" if late else "stopped", finding.detail, None)
+            return self._answer("stopped" if self.workplace.left_s() > 0 else "timeout", finding.detail, None)
         self.transcript.append(replace(finding, output=self.hide(finding.output)).entry)
         self.keeper.keep(changed=True)
         return None
@@ -355,6 +355,7 @@ class Attempt:
             log_tail=state.own.reds[-1].output if ended in ("verify_failed", "out_of_scope") and state.own.reds else "",
             claimed_summary=state.summary,
             spent=self.meter.so_far,
+            waited_s=self.meter.waited_s,
             models=answered,
             families=self.models.families(answered),
             planned=state.plan.files if state.plan else (),
@@ -369,8 +370,7 @@ class Attempt:
         goes_on = ended in ("asked", "waiting") or answer.trouble is not None
         if goes_on or (self.workplace.left_s() > 0 and not self.stop()):
             self.keeper.keep(changed=False)
-        wait_s = _STOPPED_S if self.stop() else _PARTING_S
-        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else wait_s)
+        kept = self.keeper.flush(wait_s=_FLUSH_S if goes_on else _STOPPED_S if self.stop() else _PARTING_S)
         return replace(answer, resumable=kept and goes_on)
 
     def _lead_said(self, state: Facts, ended: AgentEnding) -> LeadSaid:

@@ -140,6 +140,7 @@ class TableModels:
             model=model,
             escalated=escalated,
             capped=self.order.limits.cost_usd is not None,
+            closed=self.order.closed_accounts,
             run=self.order.run,
             settings=self.settings,
         )

@@ -38,6 +38,8 @@ class Rulings:
     policy: Policy
     root: Path
     """The worktree, resolved."""
+    tmp: Path | None = None
+    """The folder that commands see as `/tmp`; None where that is not known."""
     unattended: Unattended
     replies: Sequence[Reply]
     transcript: Transcript
@@ -45,7 +47,8 @@ class Rulings:
     def __call__(self, call: ToolCall, tool: Tool) -> ToolAnswer | None:
         if tool.kind == "end":
             return None
-        judged = judge_call(self.policy, tool.name, call.arguments, Ground(root=self.root, home=Path.home()))
+        ground = Ground(root=self.root, home=Path.home(), tmp=self.tmp)
+        judged = judge_call(self.policy, tool.name, call.arguments, ground)
         if judged.decision == "prompt":
             return self._prompted(call, judged)
         self._write_down(call, judged)

@@ -345,19 +345,30 @@ def _after_work(state: Facts, phase: WorkflowPhase, course: PhaseCourse) -> Step
     return _after_red(state, phase, course)
 
 
+def count_rounds(state: Facts, course: PhaseCourse) -> int | None:
+    """Return how often the target's checks have sent the phase's work back; None where a red does not do that."""
+    phase = course.find(state.own.name)
+    mends = phase is not None and phase.on_failure in (None, "mend")
+    return sum(red.by_checks for red in state.own.reds) if mends else None
+
+
 def _after_red(state: Facts, phase: WorkflowPhase, course: PhaseCourse) -> Step:
-    """Return to the phase with the output; a stronger model gets a repeated failure, and a third one ends it."""
-    prints = [red.fingerprint for red in state.own.reds]
+    """
+    Return to the phase with the output; a stronger model gets a repeated failure, and a third one ends it.
+
+    Reds of the target's checks end nothing: they are bounded by rounds, and then the gate judges.
+    """
     red = state.own.reds[-1]
+    prints = [each.fingerprint for each in state.own.reds if each.by_checks == red.by_checks]
     ended = "out_of_scope" if red.outside else "verify_failed"
     if phase.on_failure == "undo":
         return Undo(red.detail)
     if phase.on_failure == "stop":
         return End(ended, f"{red.detail}; phase '{phase.name}' stops at that")
     repeated = next((count for count, each in enumerate(reversed(prints)) if each != prints[-1]), len(prints))
-    if len(prints) > course.most_reds:
+    if len(prints) > course.most_reds and not red.by_checks:
         return End(ended, f"{red.detail}; so it was {len(prints)} times")
-    if repeated > 2:
+    if repeated > 2 and not red.by_checks:
         return End(ended, f"{red.detail}; so it was {repeated} times, in the same way")
     said = f"[the harness] Your work was verified, and is not done: {red.detail}."
     output = f"\n\nThe end of what it printed:\n\n{red.output}" if red.output else ""

@@ -258,6 +258,7 @@ def find_hints(
         phase="plan",
         model=wanted.model,
         capped=capped,
+        closed=order.closed_accounts,
         run=order.run,
         settings=workspace.settings,
     )

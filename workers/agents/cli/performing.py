@@ -23,6 +23,7 @@ from forgepool.workers.context.transcript.entries import ConversationStarted, Fi
 from forgepool.workers.llm.messages import Text, user
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker, Shut
+from forgepool.workers.policy.gate_file.kept_paths import GUIDANCE
 from forgepool.workers.queue.broker import connect
 from forgepool.workers.sandbox.network.outlet import open_outlet
 from forgepool.workers.sandbox.run.process import Command, Ended, run
@@ -41,7 +42,6 @@ _TOLD_FIRST = (
     "work, and others commit it. Tests and linters are run on it afterwards; run them yourself first. When everything "
     "is done, end with a summary of what you changed."
 )
-_RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 _CARD_CHARACTERS = 320_000
 """The windows of the programs' models are not known here. This is 0.40 of 200,000 tokens."""
 
@@ -58,7 +58,7 @@ def write_prompt(assignment: Assignment, priors: Sequence[CardSection]) -> Path:
 
 
 def _rules(worktree: Path) -> list[str]:
-    return [name for name in _RULES if (worktree / name).is_file()]
+    return [name for name in GUIDANCE if (worktree / name).is_file()]
 
 
 PROGRAMS: Mapping[str, CliAgentProgram] = {each.name: each for each in (CLAUDE, CODEX, OPENCODE, AIDER)}

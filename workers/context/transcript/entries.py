@@ -148,6 +148,8 @@ class Verified(Message):
     """A fingerprint equal for failures that differ only in line numbers, times and addresses; empty for a pass."""
     outside: tuple[str, ...] = ()
     """Changed paths that the task does not own and was not granted."""
+    by_checks: bool = False
+    """Nothing but checks of the target was red."""
 
 
 class Undone(Message):

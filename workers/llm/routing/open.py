@@ -5,6 +5,7 @@ This is the one place where a wire's name becomes an adapter. Adapters, and with
 the first question.
 """
 
+from collections.abc import Collection
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, assert_never, cast
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _NO_KEY = "none"
 """The key for a server that needs none: the kits insist on one."""
+_CLOSED = "its account has a limit in treasury.yaml, and nothing of it is reserved for this; raise that limit"
 _NO_PRICE = "its price is not known, and money is limited; give it a `price` in models.yaml"
 
 
@@ -39,12 +41,13 @@ def open_models(
     model: str | None = None,
     escalated: bool = False,
     capped: bool = False,
+    closed: Collection[str] = (),
     run: str = "",
     settings: Settings,
 ) -> ModelChain:
     """
     Return the chain of models for a conversation. `capped`: its cost is limited, so models without a known price
-    are not asked. `run` is the run that it is for: runs share the accounts' rate limits.
+    are not asked. Neither are `closed` accounts. `run` is the run that it is for: runs share the accounts' rate limits.
 
     Raises:
         ModelFailed: a person named a model that does not exist.
@@ -56,7 +59,7 @@ def open_models(
     breaker = Breaker(client=_client(settings))
     pace = AccountPace(breaker=breaker, run=run)
     return ModelChain(
-        contenders=tuple(_contender(table, candidate, capped, pace) for candidate in choice.candidates),
+        contenders=tuple(_contender(table, candidate, capped, closed, pace) for candidate in choice.candidates),
         breaker=breaker,
         why=choice.why,
         loyal=not escalated,
@@ -92,11 +95,15 @@ def keys_present(table: Table) -> frozenset[str]:
     return frozenset(account.key for account in table.accounts.values() if account.key and secret(account.key))
 
 
-def _contender(table: Table, candidate: ModelChoice, capped: bool, pace: AccountPace) -> Contender:
+def _contender(
+    table: Table, candidate: ModelChoice, capped: bool, closed: Collection[str], pace: AccountPace
+) -> Contender:
     charged = tariff(table, candidate)
     wanting = candidate.wanting
     if not wanting and capped and charged.worst_case_usd(1, 1) is None:
         wanting = _NO_PRICE
+    if not wanting and candidate.account in closed:
+        wanting = _CLOSED
     return Contender(candidate=candidate, tariff=charged, open=partial(_paced, table, candidate, pace), wanting=wanting)
 
 

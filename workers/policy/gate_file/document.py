@@ -70,6 +70,7 @@ OF_THE_GATE: dict[str, str] = {
     "claimed-work": "A commit's message says that a plan's task has landed with it.",
     "file-size": "A file is larger than `max_file_mb` allows.",
     "protected-path": "A path is changed that runs or judges changes, or pins what is installed.",
+    "binary": "Bytecode, native code, an archive, or a pickle that calls something, was added or changed.",
     "gate-settings": "A setting is changed that says how tests or linters are run, or a hook of pytest.",
     "test-removed": "A test is gone: deleted, emptied of its name, or moved to where no runner finds it.",
     "test-skipped": "A test is skipped, expected to fail, deselected, or others are skipped for its sake.",

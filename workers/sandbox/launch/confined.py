@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import secrets
 import signal
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,9 @@ from forgepool.workers.sandbox.launch.readable_paths import PROCESSORS, SYSTEM, 
 from forgepool.workers.schema.confinement import Bounds, Confinement
 from forgepool.worktrees.git.beneath import Beneath
 
-_HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+_HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 {}\n"
+_USER, _UID = "runner", 1001
+"""The user that commands see, as on ordinary CI: code that knows this sandbox by it would know CI by it as well."""
 _TMP = ("/tmp", "/var/tmp")
 _NAMES = "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n"
 
@@ -35,7 +38,8 @@ def arguments(
     """
     return [
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
-        *("--unshare-cgroup-try", "--hostname", "sandbox", "--die-with-parent", "--cap-drop", "ALL"),
+        *("--unshare-cgroup-try", "--hostname", _host_name(), "--die-with-parent", "--cap-drop", "ALL"),
+        *("--uid", str(_UID), "--gid", str(_UID)),
         *("--seccomp", str(numbers["seccomp"]), "--json-status-fd", str(numbers["status"])),
         *(("--block-fd", str(numbers["block"])) if "block" in numbers else ()),
         "--clearenv",
@@ -52,16 +56,21 @@ def arguments(
 
 def make_etc_files(confined: Confinement) -> dict[str, str]:
     """Return the contents of the files of `/etc` that describe only the command itself, by name."""
-    uid = os.getuid() if confined.uid is None else confined.uid
-    gid = os.getgid() if confined.uid is None else confined.uid
     home = confined.home or Path("/")
     return {
-        "passwd": f"agent:x:{uid}:{gid}:agent:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
-        "group": f"agent:x:{gid}:\nnogroup:x:65534:\n",
-        "hosts": _HOSTS,
+        "passwd": f"{_USER}:x:{_UID}:{_UID}:{_USER}:{home}:/bin/sh\n"
+        "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n",
+        "group": f"{_USER}:x:{_UID}:\nnogroup:x:65534:\n",
+        "hosts": _HOSTS.format(_host_name()),
         "nsswitch.conf": _NAMES,
         "resolv.conf": "",
     }
+
+
+@functools.cache
+def _host_name() -> str:
+    """Return a name such as containers have, another one in each process of the harness."""
+    return secrets.token_hex(6)
 
 
 def list_copied_files() -> tuple[str, ...]:

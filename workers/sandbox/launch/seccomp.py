@@ -60,10 +60,21 @@ SHARED = _numbers("""
 """)
 """System V IPC and message queues: a process without its own namespace shares them with the whole host."""
 
+ATTRIBUTES = _numbers("""
+    setxattr 188 5, lsetxattr 189 6, fsetxattr 190 7, setxattrat 463 463, removexattr 197 14, lremovexattr 198 15,
+    fremovexattr 199 16, removexattrat 466 466, file_setattr 469 469
+""")
+"""
+Calls refused with EOPNOTSUPP, as by a file system without attributes, where no namespace hides files outside. A filter
+does not see which file they are about, so this holds for a command's own files too. Programs that copy files go on.
+"""
+
 TOLD_APART = _numbers("""
-    chmod 90 -, clone 56 220, creat 85 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, ioctl 16 29, mknod 133 -,
-    mknodat 259 33, open 2 -, openat 257 56, personality 135 92, prctl 157 167, prlimit64 302 261, sendmmsg 307 269,
-    sendmsg 46 211, sendto 44 206, setpriority 141 140, socket 41 198, socketpair 53 199, unshare 272 97
+    chmod 90 -, clone 56 220, creat 85 -, fchmod 91 52, fchmodat 268 53, fchmodat2 452 452, ioctl 16 29,
+    ioprio_set 251 30, mknod 133 -, mknodat 259 33, open 2 -, openat 257 56, personality 135 92, prctl 157 167,
+    prlimit64 302 261, sched_setaffinity 203 122, sched_setattr 314 274, sched_setparam 142 118,
+    sched_setscheduler 144 119, sendmmsg 307 269, sendmsg 46 211, sendto 44 206, setpriority 141 140, socket 41 198,
+    socketpair 53 199, unshare 272 97
 """)
 """Calls refused for some of their arguments."""
 
@@ -113,7 +124,7 @@ such a bit they would lend those rights to any user of the host who can run them
 """
 _MAKES_A_FILE = 0o20000100
 """O_CREAT and O_TMPFILE: the arguments hold a mode only with these. `openat2` hides its mode from filters."""
-_PRIO_PROCESS = 0
+_PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _DGRAM, _SEQPACKET = 1, 2, 5
@@ -126,8 +137,9 @@ def program(*, network: "Literal['own', 'none']", unix: bool = True, machine: st
     Return the filter as an array of `struct sock_filter`, for bubblewrap's `--seccomp` and for `install`.
 
     `network` is "own" for a command with its own namespaces (network, IPC, processes). It is "none" for one without:
-    then internet sockets, System V IPC, and changing limits and priorities of other processes are refused too. Without
-    `unix` only connected pairs of UNIX sockets are possible. `machine` is a name as in `uname -m`; None means this one.
+    then internet sockets, System V IPC, attributes of files, and changing limits, priorities and processors of other
+    processes are refused too. Without `unix` only connected pairs of UNIX sockets are possible. `machine` is a name as
+    in `uname -m`; None means this one.
 
     Raises:
         OSError: the machine is unknown.
@@ -189,10 +201,10 @@ def _described(program: bytes) -> "tuple[ctypes.Array[ctypes.c_char], ctypes.Arr
 
 
 def _refusals(network: str) -> list[tuple[Numbers, int]]:
-    shared = SHARED.values() if network == "none" else ()
-    return [(numbers, errno.ENOSYS) for numbers in UNKNOWN.values()] + [
-        (numbers, errno.EPERM) for numbers in (*REFUSED.values(), *shared)
-    ]
+    tables = [(UNKNOWN, errno.ENOSYS), (REFUSED, errno.EPERM)]
+    if network == "none":
+        tables += [(SHARED, errno.EPERM), (ATTRIBUTES, errno.EOPNOTSUPP)]
+    return [(numbers, answer) for table, answer in tables for numbers in table.values()]
 
 
 def _foreign(arch: int) -> Block:
@@ -234,13 +246,27 @@ def _told_apart(network: str, unix: bool) -> dict[str, Block]:
 
 
 def _other_processes() -> dict[str, Block]:
-    """Refuse to set another process' limits, which can end it, and priorities of many processes at once."""
+    """
+    Refuse to set another process' limits, which can end it, its priority and its processors.
+
+    A process names itself by 0. Its own number could be any process' number to a filter, and is refused with the rest.
+    """
     sets_nothing = [_argument(2), *_unless(_EQUAL, 0, _refuse(errno.EPERM))]
     sets_nothing += [_argument(2, upper=True), *_unless(_EQUAL, 0, _refuse(errno.EPERM)), *_answer(_ALLOW)]
     return {
         "prlimit64": [_argument(0), *_unless(_EQUAL, 0, sets_nothing), *_answer(_ALLOW)],
-        "setpriority": _allow_values(0, (_PRIO_PROCESS,), errno.EPERM),
+        "setpriority": _of_itself(_PRIO_PROCESS),
+        "ioprio_set": _of_itself(_IOPRIO_WHO_PROCESS),
+        **dict.fromkeys(
+            ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+            _allow_values(0, (0,), errno.EPERM),
+        ),
     }
+
+
+def _of_itself(process: int) -> Block:
+    """Allow a call only of the kind `process`, not of a group or user, and only for the caller."""
+    return [_argument(0), *_unless(_EQUAL, process, _refuse(errno.EPERM)), *_allow_values(1, (0,), errno.EPERM)]
 
 
 def _sockets(network: str, unix: bool) -> Block:

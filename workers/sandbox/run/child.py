@@ -60,6 +60,13 @@ class Child:
                 os.kill(pid, signal.SIGTERM)
         return None
 
+    def kill_inside(self) -> None:
+        """Kill all of the command but the processes of bwrap, or the keeper, which report how it ended."""
+        if self._process is not None:
+            self.signal_group(signal.SIGKILL)
+        else:
+            tree.kill_tree(tree.descendants(self.pid)[1 if self._held is not None else 0 :])
+
     def signal_group(self, number: int) -> None:
         """Signal every process still in the process group at once, so that none can fork away meanwhile."""
         with contextlib.suppress(ProcessLookupError, PermissionError):

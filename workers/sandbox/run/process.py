@@ -21,6 +21,7 @@ from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import Child, start
 from forgepool.workers.sandbox.run.file_trace import FileTrace
 from forgepool.workers.sandbox.run.output import CommandLog
+from forgepool.workers.sandbox.run.usage import UsageWatch
 from forgepool.workers.sandbox.tree import Kin, new_family
 from forgepool.workers.schema.confinement import Confinement
 from forgepool.workers.schema.error_lines import excerpt
@@ -173,6 +174,21 @@ class Ended:
         return self.how == "exit" and self.status == 0
 
     @property
+    def words(self) -> str:
+        """How it ended, as the end of a sentence."""
+        match self.how:
+            case "exit":
+                return f"exited with {self.status}"
+            case "timeout":
+                return f"did not end within {self.seconds:.0f} s"
+            case "idle":
+                return f"gave no sign of life and was ended after {self.seconds:.0f} s"
+            case "stopped":
+                return "was stopped"
+            case "not_started":
+                return "could not be started"
+
+    @property
     def excerpt(self) -> str:
         """The end of the output, preceded by its first errors when the end lacks them."""
         return excerpt(f"{self.head}\n{self.tail}" if self.head else self.tail, len(self.tail))
@@ -297,6 +313,7 @@ def _pipe() -> Iterator[tuple[int, FileIO]]:
 def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callable[[], bool], piece_bytes: int) -> How:
     """Read the output until the child exits; at a limit, ask it to end and then kill it."""
     watch = CommandWatch(timeout_s=command.timeout_s, idle_s=command.idle_s, folder=command.watch, stop=stop)
+    usage = UsageWatch(command.confined, child.pid)
     how: How = "exit"
     kill_at: float | None = None
     with child.exit_descriptor() as exited, selectors.DefaultSelector() as selector:
@@ -314,6 +331,9 @@ def _attend(command: Command, child: Child, pipe: int, take: Take, stop: Callabl
             if kill_at is None and (reached := watch.find_reached()) is not None:
                 how, kill_at = reached, time.monotonic() + _GRACE_S
                 child.ask_to_end()
+            elif (exceeded := usage.find_exceeded()) is not None:
+                take(f"\n[forgepool] {exceeded}\n".encode())
+                child.kill_inside()
 
 
 def _read(pipe: int, take: Take, watch: CommandWatch, piece_bytes: int) -> bool:

@@ -25,6 +25,8 @@ class ShellWord:
     """It may become no word or many (`$x` without quotes, `*.py`, `"$@"`, `{a,b}`)."""
     written: str = field(default="", compare=False)
     """The word as the script has it, for messages."""
+    filled: Literal["", "number", "files"] = field(default="", compare=False)
+    """Nothing but a number such as `$?`, or names of files for a pattern, comes in where it is not static."""
 
     @property
     def shown(self) -> str:
@@ -120,7 +122,11 @@ class Unparseable:
 
 
 ReadFile: TypeAlias = Callable[[Path], str | None]
-"""Returns a file's text by its absolute path; None where it is absent, not text, or outside the policy's view."""
+"""
+Returns a file's text by its absolute path; None where it is not text or outside the policy's view.
+
+It may raise `FileNotFoundError`.
+"""
 
 
 STAYS = ShellWord(text="", static=True)
@@ -132,6 +138,9 @@ Dialect: TypeAlias = Literal["bash", "sh", "zsh"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inherited:
     """Standard input that cannot be known."""
+
+    fed: bool = False
+    """Another program writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

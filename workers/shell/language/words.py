@@ -7,6 +7,7 @@ numbers, operators and plain names; `ScriptReading` asks of the whole script whe
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from forgepool.workers.shell.language.refusal import refuse
 from forgepool.workers.shell.language.script import ShellWord
@@ -123,7 +124,21 @@ def _read(parts: Parts, written: str, *, expanding: bool) -> ShellWord:
     tilde = _TILDE.search(mask)
     cuts = [*spread, *([tilde.start()] if tilde else []), *([mask.index(_HOLE)] if _HOLE in mask else [])]
     several = bool(spread) or any(_spreads(part, expanding=expanding) for part in parts)
-    return ShellWord(text=text[: min(cuts)] if cuts else text, static=not cuts, several=several, written=written)
+    return ShellWord(
+        text=text[: min(cuts)] if cuts else text,
+        static=not cuts,
+        several=several,
+        written=written,
+        filled="" if tilde else _filled(parts, text, written, spread=bool(spread)),
+    )
+
+
+def _filled(parts: Parts, text: str, written: str, *, spread: bool) -> Literal["", "number", "files"]:
+    holes = [part for part in parts if not isinstance(part, WordPiece)]
+    if not holes:
+        return "files" if spread and "{" not in text and text == written else ""
+    numbers = all(isinstance(hole, Hole) and hole.kind == "number" and hole.name not in ("", "!") for hole in holes)
+    return "number" if numbers and not spread else ""
 
 
 def _expansions(mask: str) -> list[int]:

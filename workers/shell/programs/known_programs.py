@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from forgepool.workers.shell.language.script import ShellWord
+from forgepool.workers.shell.language.syntax import name_set
 
 TRUSTED = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/opt/homebrew/bin"})
 """Folders whose programs are what their names say."""
@@ -30,6 +31,14 @@ ALIKE: dict[str, tuple[frozenset[str], ...]] = {
 
 TAKES_NUMBERS = frozenset({"kill"})
 """Programs whose unknown words are process numbers (`kill $!`), never options."""
+
+ANY_OPTION = name_set(
+    """
+    cat cmp column comm cut diff du echo egrep fgrep file grep head hexdump ls md5sum nl od paste rev sha1sum sha256sum
+    stat strings tac tail wc
+    """
+)
+"""Programs that only look, whatever options a pattern such as `*` gives them."""
 
 _GIT_FLAGS = frozenset(
     {"-p", "--paginate", "-P", "--no-pager", "--bare", "--no-replace-objects", "--no-lazy-fetch", "--no-optional-locks"}
@@ -56,6 +65,15 @@ def git_words(words: tuple[ShellWord, ...]) -> tuple[tuple[ShellWord, ...], str]
         taken, why = _git_option(word, words[at + 1 : at + 2])
         wrong, at = wrong or why, at + taken
     return words[at:], wrong
+
+
+def git_folders(words: tuple[ShellWord, ...]) -> Iterator[ShellWord]:
+    """Yield the folders of git's `-C` before its subcommand, in order; one that is empty changes nothing."""
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        if words[at].static and words[at].text == "-C":
+            yield from (word for word in words[at + 1 : at + 2] if word.text or not word.static)
+        at += _git_option(words[at], words[at + 1 : at + 2])[0]
 
 
 def _git_option(word: ShellWord, following: tuple[ShellWord, ...]) -> tuple[int, str]:

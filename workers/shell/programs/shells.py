@@ -122,6 +122,35 @@ def dialect_of(text: str) -> Dialect | None:
     return DIALECTS[program]
 
 
+_INTERPRETERS = re.compile(r"(?:python|pypy)[\d.]*|node|nodejs|ruby|perl|php|lua[\d.]*", re.ASCII)
+_PYTHONS = ("python", "pypy")
+_VALUED = frozenset(["-W", "-X", "-r", "--require", "--import", "--loader"])
+_BARE = frozenset(["-", "-u", "-B", "-I", "-s", "-S", "-E"])
+
+
+def find_interpreted(argv: tuple[ShellWord, ...]) -> ShellWord | None:
+    """
+    Return the word for the file that an interpreter runs, `-` where it runs its input; None for any other command.
+
+    It is None as well where the text or a module is given, and where an option may mean that.
+    """
+    program = posixpath.basename(argv[0].text)
+    if not _INTERPRETERS.fullmatch(program):
+        return None
+    if all(word.text in _BARE for word in argv[1:]):
+        return ShellWord(text="-", static=True, written="-")
+    gives = set("cm" if program.startswith(_PYTHONS) else "eEpnr")
+    skip = False
+    for word in argv[1:]:
+        if skip or word.text in _VALUED:
+            skip = not skip
+        elif word.text[:1] != "-":
+            return word
+        elif not word.text.startswith("--") and gives & set(word.text):
+            return None
+    return None
+
+
 def find_commands(text: str) -> Iterator[tuple[ShellWord, ...]]:
     """
     Yield the beginnings of what look like commands in a script that cannot be parsed.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.suite import SuiteCase
 from forgepool.workers.workspace.scans.languages.syntax import parse, text_of, walk
+from forgepool.workers.workspace.scans.protection import EDITOR_SETTINGS
 from forgepool.workers.workspace.scans.subject import LEAVE, Subject, finding, is_granted
 from forgepool.workers.workspace.scans.tests.reading import SuiteTooLarge, read_suite
 from forgepool.worktrees.commits.diff import FileDiff, contents
@@ -102,6 +103,11 @@ _TSCONFIG = re.compile(
     r"(compilerOptions\.(strict.*|noImplicit.*|noUnused.*|noEmit.*|noFallthrough.*|noUnchecked.*|noProperty.*|exact.*|"
     r"skip.*LibCheck|checkJs|allow(Js|Un.*)|useUnknown.*|alwaysStrict)|include|exclude|files|extends)(\.|$)"
 )
+_EDITOR = re.compile(
+    r".*(path$|command|exec|interpreter|shell|terminal\.|\benv\b|args|server\.|binary|runtime|tasks?\.|hook|sdk|"
+    r"runOnSave|trust)",
+    re.IGNORECASE,
+)
 _MAY_GROW = re.compile(r"(markers|select|extend-select|enable|extra_checks|filterwarnings)$")
 """Lists that ask for more when they grow. New entries of `filterwarnings` must be errors."""
 _BUILD_FILES = re.compile(r"(pom\.xml|build\.gradle(\.kts)?|vite\.config\..*|rollup\.config\..*|.*\.csproj|build\.sbt)")
@@ -168,6 +174,8 @@ def _reader(path: str) -> tuple[_Read, re.Pattern[str]] | None:
         return (read_toml, _CARGO) if name == "Cargo.toml" else (read_ini, _INI)
     if name == "package.json":
         return read_json, _PACKAGE
+    if path.endswith(EDITOR_SETTINGS):
+        return read_json, _EDITOR
     return (read_json, _TSCONFIG) if re.fullmatch(r"[tj]sconfig.*\.json", name) else None
 
 
@@ -181,7 +189,8 @@ def _of_sections(
         return
     for name, was, now in find_changed(before, after):
         if (gate.match(name) and not _may_be(name, was, now)) or _is_script(file, name, was, before):
-            yield _found(file, f"'{name}' says how tests or linters are run", text=f"{name}: {was!r} -> {now!r}")
+            what = "is run by editors" if gate is _EDITOR else "says how tests or linters are run"
+            yield _found(file, f"'{name}' {what}", text=f"{name}: {was!r} -> {now!r}")
 
 
 def _may_be(name: str, was: object, now: object) -> bool:

@@ -9,7 +9,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from forgepool.workers.policy.gate_file.document import OF_THE_GATE, CheckDefinition, ScanRules
 from forgepool.workers.workspace.scans import gate_settings, protection, shape
-from forgepool.workers.workspace.scans.content import bypasses, evasion, instructions, placeholders, secrets, unicode
+from forgepool.workers.workspace.scans.content import (
+    binaries,
+    bypasses,
+    evasion,
+    instructions,
+    placeholders,
+    secrets,
+    unicode,
+)
 from forgepool.workers.workspace.scans.findings import ScanFinding, ScannedChange, Weight
 from forgepool.workers.workspace.scans.source.grammar import sources
 from forgepool.workers.workspace.scans.source.layout import may_be_layout, without_layout
@@ -127,6 +135,7 @@ def _found(subject: Subject, hidden: tuple[secrets.Secret, ...]) -> Iterator[Sca
     yield from shape.scan_shape(subject)
     yield from shape.scan_sizes(subject)
     yield from protection.scan_protection(subject)
+    yield from binaries.scan_binaries(subject)
     yield from gate_settings.scan_gate_settings(subject)
     yield from tampering.scan_tests(subject)
     yield from evasion.scan_harness(subject)

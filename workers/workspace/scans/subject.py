@@ -91,6 +91,8 @@ def lighter(weight: Weight) -> Weight:
 
 LEAVE = "; it lands only if a person grants it"
 """Ending of the message about a change that a grant would let in."""
+LEAVE_OR_REVIEW = f"{LEAVE}, or a review passes it"
+"""The same about one that only asks for attention."""
 
 
 def is_covered(globs: Iterable[str], path: str) -> bool:

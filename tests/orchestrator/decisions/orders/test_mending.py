@@ -6,6 +6,7 @@ import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.kept_work import find_returned
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import add_authors, again_or_stop, author_in, why_never_mends
 from forgepool.orchestrator.decisions.requests import grant_request
@@ -13,7 +14,7 @@ from forgepool.orchestrator.decisions.results import receive_answer
 from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.reports.event_text import sentence
-from forgepool.orchestrator.run.dispatch import order
+from forgepool.orchestrator.run.dispatch import check_request, order
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.requests import Author
 from forgepool.workers.queue.replies import WorkNote
@@ -221,3 +222,16 @@ def test_mended_work_of_which_no_model_is_known_has_an_unknown_author() -> None:
     own = Author(agent="builtin", models=("gpt-x",), families=("openai",))
     found = add_authors(own, state.tasks["a"].works, 2)
     assert set(found.families) >= {"openai", "unknown"} and found.models[-1] == "gpt-x"
+
+
+def test_a_candidate_is_checked_with_the_tests_of_the_one_before_it() -> None:
+    """The attempt between them has left no candidate."""
+    state = judged("check_failed", "findings")
+    follow(state, sent("a", 3), answered("a", 3, "agent_failed", unverified="u"), returned(3, "agent_failed"))
+    follow(state, sent("a", 4), answered("a", 4, paths=FILES))
+    for _ in range(2):
+        follow(state, *decide(OF, state, now=200.0, order_slots=1, draining=False))
+    (check,) = (one for one in state.outstanding().values() if one.kind == "check")
+    (entry,) = check_request(OF, state, check, now=200.0).entries
+    assert entry.returned == EarlierWork(attempt=2, commit="c-a-2", ref=f"refs/forgepool/{RUN}/orders/a/2")
+    assert find_returned(state, state.tasks["a"], 1) is None

@@ -209,6 +209,16 @@ def test_a_task_that_waits_for_money_says_what_is_kept_for_reviews() -> None:
     assert said is not None and "0.05 USD are kept for reviews" in said
 
 
+@pytest.mark.parametrize(("waited_s", "kind"), [(0.0, "task.returned"), (600.0, "budget.awaited")])
+def test_an_attempt_that_waited_for_a_rate_limit_is_not_cut_by_its_limit_of_time(waited_s: float, kind: str) -> None:
+    """Its process was at work for longer than the limit, but for the wait."""
+    of, state = three()
+    cut = stopped(state, "a", 0.3)
+    timed = {"started_at": 100.0, "finished_at": 100.0 + Limits().wall_s + 300.0, "waited_s": waited_s}
+    follow(state, cut.model_copy(update={"result": cut.result.model_copy(update=timed)}))
+    assert step(of, state)[0].kind == kind
+
+
 def test_an_event_of_an_attempt_that_is_over_is_refused() -> None:
     _, state = three()
     for event in (

@@ -9,16 +9,18 @@ from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.shut_models import AskedModels, ModelLimits, find_asked
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import Event, ModelsShut, OrderSent
+from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.host_text import clock
 from forgepool.orchestrator.reports.status import standing
-from forgepool.orchestrator.run.fleet import AccountWatch
+from forgepool.orchestrator.run.fleet import AccountFinder, AccountWatch
 from forgepool.orchestrator.state.run import RunState
+from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.llm.messages import Usage
 from forgepool.workers.llm.provider import ModelFailed
 from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.pace import AccountPace, PacedCall
-from forgepool.workers.queue.broker import ORDERS, Redis
+from forgepool.workers.queue.broker import ORDERS, REVIEWS, Redis
 from forgepool.workers.queue.leases import HostFacts, Present
 from forgepool.workers.schema.orders import AcpAgent, BuiltinAgent, CliAgent
 
@@ -168,3 +170,26 @@ def test_no_host_with_a_key_is_no_limit(watch: AccountWatch, redis: Redis) -> No
     assert watch.look(PLAN, [host()], now) == {}
     watch._looked, plan = 0.0, course(task("a", agent=BuiltinAgent())).plan
     assert watch.look(plan, [host()], now) == {}, "no account is left to ask about"
+
+
+def test_the_accounts_of_a_task_are_those_with_a_key_in_the_order_of_its_models(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text(TABLE)
+    finder = AccountFinder(models_file=tmp_path / "models.yaml")
+    named = BuiltinAgent(model="two", models={"plan": "one"})
+    of = course(*PAID.plan.tasks[:1], task("b", agent=named), task("c", agent=CliAgent(program="claude")), task("d"))
+    found = finder.find(of, [host("FIRST_KEY", "SECOND_KEY")])
+    both = ("first", "second")
+    assert found.orders == {"t0": (both,), "b": (both, both[::-1]), "c": (("cli:claude",),)}
+    assert found.offered["one"] == ("first",)
+    assert finder.find(of, [host("SECOND_KEY")]).orders["t0"] == (("second",),)
+
+
+def test_the_accounts_of_reviewers_are_those_of_the_models_that_the_plan_names(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text(TABLE)
+    finder = AccountFinder(models_file=tmp_path / "models.yaml")
+    reviewer = host("SECOND_KEY").model_copy(update={"queues": (REVIEWS,)})
+    of = course(task("a"), review=PlanReview(policy=ReviewPolicy(by=("two", "one"))))
+    assert finder.find(of, [reviewer]).reviewers == (("second", "b"),)
+    assert (
+        finder.find(course(task("a"), review=PlanReview(policy=ReviewPolicy(script="x"))), [reviewer]).reviewers == ()
+    )

@@ -3,10 +3,18 @@
 from typing import Any
 
 import pytest
-from plans import answered, awaited, begun, check_sent, course, follow, queued, sent, task, verdict
+from plans import answered, awaited, begun, check_sent, course, follow, queued, review, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
-from forgepool.orchestrator.decisions.orders.treasury import LimitStanding, Totals, TreasuryFacts, TreasuryLimit
+from forgepool.orchestrator.decisions.orders.treasury import (
+    AskedAccounts,
+    CountedUse,
+    LimitStanding,
+    Totals,
+    TreasuryFacts,
+    TreasuryLimit,
+    find_accounts_used,
+)
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request
 from forgepool.orchestrator.journal import events as e
@@ -16,11 +24,14 @@ from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.costs import describe_money
 from forgepool.orchestrator.reports.status import standing as run_standing
+from forgepool.orchestrator.run.dispatch import order, review_request
+from forgepool.orchestrator.state.review import Outstanding
 from forgepool.orchestrator.state.run import RunState
 from forgepool.supervisor.messages.requests import ReviewPolicy
 from forgepool.workers.schema.orders import BuiltinAgent, Limits, Spent
 
 NOW = 86_400.0 * 20_000
+FIRST, SECOND = (TreasuryLimit(account=name, per="day", usd=10.0) for name in ("first", "second"))
 DAY = TreasuryLimit(per="day", usd=10.0)
 USD = 1_000_000
 
@@ -215,3 +226,146 @@ def test_a_budget_is_compared_with_all_that_the_run_has_used() -> None:
     less = PersonRequest(do="budget", budget=Budget(usd=6.0))
     assert grant_request(of.within(facts()), state, less) == []
     assert grant_request(of.within(facts()), state, less.model_copy(update={"budget": Budget(usd=9.0)}))
+
+
+def by_account(asked: AskedAccounts, *used: tuple[TreasuryLimit, float], kept: float = 0.0) -> TreasuryFacts:
+    current = (LimitStanding(limit=one, at=NOW, kept=kept, others=Totals(int(usd * USD))) for one, usd in used)
+    return TreasuryFacts(current=tuple(current), asked=asked)
+
+
+IN_TURN = AskedAccounts(orders={name: (("first", "second"),) for name in "ab"} | {"c": (("second",),)})
+
+
+def owed(state: RunState, *names: str) -> list[Outstanding]:
+    return [one for one in state.outstanding().values() if one.task in (names or state.tasks)]
+
+
+def accounts(events: list[e.Event]) -> dict[str, tuple[str, ...]]:
+    return {one.task: one.accounts for one in events if isinstance(one, e.OrderSent)}
+
+
+def test_an_order_reserves_with_the_first_of_its_accounts_that_has_room() -> None:
+    of, state = three(by_account(IN_TURN, (FIRST, 9.0), (SECOND, 0.0)))
+    events = step(of, state)
+    assert accounts(events) == {"a": ("first",), "b": ("second",), "c": ("second",), "free": ()}
+    assert orders(events) == {"a": pytest.approx(1.0, abs=1e-4), "b": 2.0, "c": 2.0, "free": None}
+    told = {one.task: order(of, state, state.tasks[one.task], one, now=NOW, resent=False) for one in owed(state)}
+    closed = {name: told[name].closed_accounts for name in "abc"}
+    assert closed == {"a": ("second",), "b": ("first",), "c": ("first",)}, "they have reserved nothing with those"
+
+
+def test_an_account_without_a_limit_comes_in_its_turn_and_is_never_closed() -> None:
+    of, state = three(by_account(IN_TURN, (FIRST, 10.0)))
+    assert accounts(step(of, state)) == {"a": ("second",), "b": ("second",), "c": ("second",), "free": ()}
+    assert all(
+        order(of, state, state.tasks["a"], one, now=NOW, resent=False).closed_accounts == ("first",)
+        for one in owed(state, "a")
+    )
+
+
+def test_tasks_wait_for_the_limit_of_their_accounts_and_those_of_others_go_on() -> None:
+    asked = AskedAccounts(orders={"a": (("first",),), "b": (("first",),), "c": (("second",),)})
+    of = course(paid("a"), paid("b"), paid("c", type="docs"), review="none").within(by_account(asked, (FIRST, 10.0)))
+    one_slot = decide(of, begun(of, at=NOW), now=NOW, order_slots=1, check_slots=0, draining=False)
+    assert accounts(one_slot) == {"c": ("second",)}, "who waits for a limit takes no slot"
+    state = begun(of, at=NOW)
+    events = step(of, state)
+    assert accounts(events) == {"c": ("second",)}
+    (told,) = [one for one in events if isinstance(one, e.TreasuryLimited)]
+    assert told.effect == "waits" and "are spent or reserved by all runs of account first; the day ends" in told.words
+    follow(state, e.MessageLost(message_id="r-1.c.1", why="gone"), at=NOW)
+    again = step(of, state, now=NOW + 60.0)
+    assert accounts(again) == {"c": ("second",)}
+    assert not [one for one in again if isinstance(one, e.TreasuryLimited)], "it is told once"
+    follow(state, made(state, "c", 1.0), at=NOW)
+    step(of, state)
+    shown = {one.task: one.detail for one in run_standing(of.within(None), state, now=NOW, live=True).tasks}
+    assert shown["a"] == shown["b"] == f"waits: {told.words}" and "treasury" not in shown["c"]
+    tomorrow = by_account(asked, (FIRST, 0.0))
+    assert accounts(step(of.within(tomorrow), state)) == {"a": ("first",), "b": ("first",)}
+    assert not state.treasury, "what waited has gone on"
+
+
+def test_an_order_takes_what_the_limit_of_its_account_leaves_and_asks_for_more_of_that() -> None:
+    of, state = three(by_account(AskedAccounts(orders={"a": (("first",),)}), (FIRST, 9.0)))
+    assert orders(step(of, state))["a"] == pytest.approx(1.0, abs=1e-4)
+    follow(state, e.MoneyAsked(task="a", attempt=1, kinds=("usd",)), at=NOW)
+    assert [one.kind for one in step(of, state)] == ["money.queued"]
+    more = by_account(AskedAccounts(orders={"a": (("first",),)}), (FIRST, 8.5))
+    (granted,) = step(of.within(more), state)
+    assert isinstance(granted, e.MoneyGranted) and granted.reserved_usd == pytest.approx(1.5, abs=1e-4)
+    cut = made(state, "a", 1.5)
+    follow(state, cut.model_copy(update={"result": cut.result.model_copy(update={"outcome": "limits_spent"})}), at=NOW)
+    assert step(of.within(more), state)[0].kind == "budget.awaited", "it costs no attempt"
+
+
+def test_a_limit_of_an_account_that_asks_parks_only_what_asks_that_account() -> None:
+    asks = FIRST.model_copy(update={"at_limit": "ask"})
+    asked = AskedAccounts(orders={"a": (("first",),), "b": (("second",),), "c": (("second",),)})
+    of, state = three(by_account(asked, (asks, 10.0)))
+    events = step(of, state)
+    parked = [one for one in events if isinstance(one, e.TaskParked)]
+    assert [one.task for one in parked] == ["a"] and "of account first" in parked[0].question
+    assert accounts(events) == {"b": ("second",), "c": ("second",), "free": ()}
+    follow(state, *grant_request(of, state, PersonRequest(do="retry", task="a", by="ada")), at=NOW)
+    assert accounts(step(of, state)) == {"a": ("first",)}
+
+
+def test_a_review_reserves_with_the_accounts_with_room_of_other_families_than_its_author() -> None:
+    reviewers = (("first", "x"), ("second", "y"), ("third", "kin"))
+    limits = ((FIRST, 9.5), (SECOND, 10.0), (TreasuryLimit(account="third", per="day", usd=10.0), 0.0))
+    of, state = at_review(by_account(AskedAccounts(reviewers=reviewers), *limits, kept=0.1))
+    result = state.tasks["a"].result
+    assert result is not None
+    state.tasks["a"].result = result.model_copy(update={"families": ("kin",)})
+    (asked,) = [one for one in step(of, state) if isinstance(one, e.ReviewSent)]
+    assert asked.accounts == ("first",) and asked.reserved_usd is not None and 0 < asked.reserved_usd <= 0.5
+    (message,) = owed(state, "a")
+    told = review_request(of, state, state.tasks["a"], message, now=NOW)
+    assert told.closed_accounts == ("second", "third")
+
+
+def test_a_review_waits_where_none_of_its_accounts_has_room() -> None:
+    of, state = at_review(by_account(AskedAccounts(reviewers=(("first", "x"),)), (FIRST, 10.0)))
+    events = step(of, state)
+    assert not [one for one in events if isinstance(one, e.ReviewSent | e.TaskParked)]
+    shown = {one.task: one for one in run_standing(of.within(None), state, now=NOW, live=True).tasks}
+    assert shown["a"].detail.startswith("its review waits: the treasury's limit of the day leaves too little")
+
+
+@pytest.mark.parametrize(
+    ("reserved", "models", "used"),
+    [
+        (("a",), (), ("a",)),
+        (("a",), ("one",), ("a",)),
+        (("a", "b"), ("one",), ("a",)),
+        (("a", "b"), ("one", "two"), ("a", "b")),
+        (("a",), ("both",), ("a", "b")),
+        (("a",), ("two",), ("b",)),
+        (("a", "b"), ("one", "of a program"), ("a", "b")),
+        (("cli:claude",), ("one",), ("cli:claude",)),
+        ((), ("one",), ()),
+    ],
+)
+def test_the_accounts_that_a_use_may_have_asked_are_those_of_the_models_that_have_answered(
+    reserved: tuple[str, ...], models: tuple[str, ...], used: tuple[str, ...]
+) -> None:
+    offered = {"one": ("a",), "two": ("b",), "both": ("a", "b")}
+    assert find_accounts_used(reserved, models, offered) == used
+
+
+@pytest.mark.parametrize(("waited_s", "why"), [(0.0, "review"), (600.0, "budget")])
+def test_a_review_that_waited_for_a_rate_limit_is_not_cut_by_its_limit_of_time(waited_s: float, why: str) -> None:
+    of, state = at_review(facts(others=9.0, kept=0.1))
+    (asked,) = [one for one in step(of, state) if isinstance(one, e.ReviewSent)]
+    long = ReviewPolicy().limits.wall_s + 300.0
+    told = {"request_id": asked.message_id, "token": asked.token, "seconds": long, "waited_s": waited_s}
+    follow(state, e.ReviewAnswered(task="a", result=review("a", "limits").model_copy(update=told)), at=NOW)
+    assert [one.why for one in step(of, state) if isinstance(one, e.TaskParked)] == [why]
+
+
+def test_a_limit_that_holds_work_back_counts_only_what_reserved_with_its_account() -> None:
+    """What did not could not ask it. A limit that warns closes no account, and counts what fell back on it."""
+    used = CountedUse(at=NOW, review=False, usd=1.0, tokens=0, accounts=("second",), used=("first", "second"))
+    assert [used.counts_for(one) for one in (FIRST, SECOND, DAY)] == [False, True, True]
+    assert used.counts_for(FIRST.model_copy(update={"at_limit": "warn"}))

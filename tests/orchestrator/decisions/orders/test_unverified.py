@@ -1,5 +1,7 @@
 """Work that is no candidate is remembered, and no road leads it to the target."""
 
+from dataclasses import replace
+
 import pytest
 from plans import RUN, answered, begun, course, follow, sent, task
 
@@ -13,8 +15,10 @@ from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.dispatch import order
 from forgepool.orchestrator.state.run import RunState
 from forgepool.orchestrator.state.task import IllegalStep
+from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.queue.replies import WorkNote
 from forgepool.workers.schema.orders import BuiltinAgent, Outcome
+from forgepool.workers.schema.policy_rules import VerifyTerms
 
 OF = course(task("a", files=["x"], attempts=2), task("b", "a", files=["y"]))
 ENDINGS: tuple[Outcome, ...] = (
@@ -99,3 +103,19 @@ def test_scans_before_a_queue_know_that_it_has_the_work_reviewed() -> None:
         assert message is not None
         terms = order(of, state, state.tasks["a"], message, now=1.0, resent=False).scans
         assert terms is not None and terms.reviewed is reviewed
+
+
+@pytest.mark.parametrize("waived", [False, True])
+def test_an_order_brings_the_plans_checks_whole_where_they_are_to_run_in_verify(waived: bool) -> None:
+    """With `checks: none` the gate runs none either."""
+    check = CheckDefinition(name="test", run="make test", timeout_s=5.0)
+    of = course(task("a", files=["a.txt"], verify=VerifyTerms(rounds=3)))
+    of = of if waived else replace(of, plan=of.plan.model_copy(update={"checks": (check,)}))
+    state = begun(of)
+    follow(state, *decide(of, state, now=1e6, order_slots=1, draining=False))
+    message = state.tasks["a"].message
+    assert message is not None
+    terms = order(of, state, state.tasks["a"], message, now=1.0, resent=False).scans
+    assert terms is not None and terms.verify == (None if waived else VerifyTerms(rounds=3))
+    assert waived == ({"verify", "definitions"}.isdisjoint(terms.model_dump()))  # which an older worker refuses
+    assert [CheckDefinition.model_validate_json(text) for text in terms.definitions] == ([] if waived else [check])

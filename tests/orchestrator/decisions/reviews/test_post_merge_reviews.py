@@ -7,6 +7,13 @@ import pytest
 from plans import RUN, answered, begun, check_sent, course, follow, intended, landing, queued, sent, task, verdict
 
 from forgepool.orchestrator.decisions.decide import decide
+from forgepool.orchestrator.decisions.orders.treasury import (
+    AskedAccounts,
+    LimitStanding,
+    Totals,
+    TreasuryFacts,
+    TreasuryLimit,
+)
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.requests import grant_request, overtaken
 from forgepool.orchestrator.decisions.results import message_of, receive_answer
@@ -22,6 +29,7 @@ from forgepool.orchestrator.journal.events import (
     MessageTaken,
     RunEnded,
     RunResumed,
+    TreasuryLimited,
     WaveAnswered,
     WaveApproved,
     WaveReviewAnswered,
@@ -32,6 +40,7 @@ from forgepool.orchestrator.journal.inbox import PersonRequest
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.plan.budget import Budget
 from forgepool.orchestrator.plan.entries import GateOptions, PlanReview, Wave
+from forgepool.orchestrator.reports.attention import Liveness, attention
 from forgepool.orchestrator.reports.event_text import sentence
 from forgepool.orchestrator.reports.report import report_lines
 from forgepool.orchestrator.reports.status import standing
@@ -394,3 +403,24 @@ def test_the_report_has_what_stands_against_the_whole_in_front_and_each_review_a
     approved = told(plan, *steps, WaveApproved(by="Ada", tip="m-a-1"))
     assert "## Integration review not passed" not in approved
     assert "- Ada approved everything landed up to m-a-1" in approved
+
+
+@pytest.mark.parametrize("account", ["", "first"])
+def test_a_review_that_the_treasury_holds_back_is_told_with_the_command_that_does_without_it(account: str) -> None:
+    """All has landed, and the run would else wait for the next day without a word."""
+    full = LimitStanding(limit=TreasuryLimit(account=account, per="day", usd=1.0), at=1e6, others=Totals(1_000_000))
+    asked = AskedAccounts(reviewers=(("first", "x"),))
+    plan = of("end", "a", review=PlanReview()).within(TreasuryFacts(current=(full,), asked=asked))
+    state = green(plan, land(begun(plan), "a"))
+    (limited,) = next_events(plan, state)
+    assert isinstance(limited, TreasuryLimited) and limited.effect == "waits"
+    follow(state, limited)
+    assert next_events(plan, state) == [], "the run goes on waiting"
+    now = standing(plan.within(None), state, now=1e6, live=True)
+    assert now.outcome == "running" and now.whole is not None and now.whole.waits == limited.words
+    (row,) = attention(plan.within(None), state, Liveness(live=True, now=1e6))
+    assert row.sentence == f"The review of what has landed waits: {limited.words}"
+    assert row.command == f"forgepool approve {RUN} --wave --by NAME"
+    follow(state, *approve(plan, state))
+    assert not attention(plan.within(None), state, Liveness(live=True, now=1e6))
+    assert [one.kind for one in next_events(plan, state)] == ["run.ended"]

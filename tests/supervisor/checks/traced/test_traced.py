@@ -156,7 +156,8 @@ def test_sly():
     assert "data/sly.txt" in one.files["tests/test_sly.py"].looked
     gate.let_in(gate.entry("readme", {"README": "2\n"}), TEST)
     found, ran = asked(gate, "change", {"data/sly.txt": "2\n"})
-    assert (found.verdict, ran) == ("red", {"tests/test_sly.py"})
+    # The tree holds a path of this run, so others may be among those that are audited.
+    assert found.verdict == "red" and "tests/test_sly.py" in ran
 
 
 def test_one_miss_has_the_check_run_whole_and_says_why(pristine: Path, tmp_path: Path) -> None:

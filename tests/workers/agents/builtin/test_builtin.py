@@ -31,7 +31,15 @@ from forgepool.workers.llm.routing.breaker import Breaker
 from forgepool.workers.llm.routing.pace import AccountPace, PacedCall
 from forgepool.workers.queue.broker import Redis
 from forgepool.workers.queue.replies import PathRequest, PathsAnswer, read, reply
-from forgepool.workers.schema.orders import BuiltinAgent, Limits, ReasonPack, Reply, ScriptedAgent, WorkResult
+from forgepool.workers.schema.orders import (
+    BuiltinAgent,
+    HintSettings,
+    Limits,
+    ReasonPack,
+    Reply,
+    ScriptedAgent,
+    WorkResult,
+)
 
 WIRES: tuple[Wire, ...] = ("anthropic", "openai-responses", "openai-chat")
 KEY = "THE_TEST_KEY"
@@ -386,6 +394,32 @@ def test_a_wait_for_a_rate_limit_counts_against_no_limit_of_time(
     done = work(host, limits=Limits(wall_s=10))
     assert done.outcome == "candidate", done.detail
     assert done.finished_at - done.started_at > 11
+
+
+def test_an_account_that_is_closed_for_an_order_is_asked_nothing_hints_included(host: Host, serve: Serve) -> None:
+    server = serve(plain)
+    done = work(host, closed_accounts=("local",), agent=BuiltinAgent(hints=HintSettings(model="m")))
+    assert (done.outcome, server.seen) == ("needs_human", []) and "raise that limit" in done.detail, done
+
+
+def test_a_result_tells_how_long_it_waited_for_a_rate_limit(
+    host: Host, serve: Serve, redis: Redis, redis_url: str
+) -> None:
+    """Another attempt is refused while this one plans."""
+    host.settings = host.settings.model_copy(update={"broker_url": redis_url})
+    pace = AccountPace(breaker=Breaker(client=redis))
+    refused = PacedCall(model="m", input_tokens=1, most_output=1, counts_cached=True)
+
+    def brain(seen: Seen) -> Say:
+        if planning(seen):
+            pace.ask("local", refused)
+            failure = ModelFailed("x", trouble="rate_limit", retry_after_s=1.0)
+            pace.settle("local", refused, "refused", Usage(), failure)
+        return plain(seen)
+
+    serve(brain)
+    done = work(host)
+    assert done.outcome == "candidate" and done.waited_s > 0.5, done
 
 
 def test_a_refusal_is_a_refusal(host: Host, serve: Serve) -> None:

@@ -1,9 +1,13 @@
 """The phase machine: no order of events skips a phase, and each end leads to the right next step."""
 
+from typing import Literal
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forgepool.workers.agents.builtin.phases import (
+    PLAN,
     Begin,
     End,
     ForcePlan,
@@ -11,9 +15,11 @@ from forgepool.workers.agents.builtin.phases import (
     PhaseCourse,
     Step,
     Verify,
+    count_rounds,
     facts,
     next_step,
 )
+from forgepool.workers.agents.builtin.workflow import WorkflowPhase
 from forgepool.workers.context.transcript.entries import (
     ConversationStarted,
     Entry,
@@ -53,6 +59,10 @@ def red(print_: str = "f", outside: tuple[str, ...] = ()) -> Entry:
     return Verified(
         at=0.0, ok=False, detail="'pytest' exited with 1", output="boom", fingerprint=print_, outside=outside
     )
+
+
+def by_check() -> Entry:
+    return Verified(at=0.0, ok=False, detail="the target's check 'test' exited with 1", fingerprint="c", by_checks=True)
 
 
 GREEN = Verified(at=0.0, ok=True, detail="")
@@ -120,6 +130,24 @@ def test_different_failures_end_too() -> None:
     assert isinstance(last, End) and last.ended == "verify_failed"
     out = step(*DONE, *[red(str(n)) for n in range(3)], red("4", outside=("x.py",)))
     assert isinstance(out, End) and out.ended == "out_of_scope"
+
+
+def test_reds_of_the_targets_checks_end_nothing_and_are_counted_apart() -> None:
+    """Their rounds are bounded, and the gate runs the checks again; other failures have their own number."""
+    check = (by_check(), told(), said(), ended("finished"))
+    back = step(*DONE, *check * 4, by_check())
+    assert isinstance(back, GoOn) and back.phase == "execute"
+    second = step(*DONE, *check * 4, red())
+    assert isinstance(second, GoOn) and not second.stronger
+    assert count_rounds(facts([*DONE, *check * 2, red()]), PhaseCourse()) == 2
+
+
+@pytest.mark.parametrize(("on_failure", "rounds"), [("mend", 0), (None, 0), ("stop", None), ("undo", None)])
+def test_checks_are_for_a_phase_that_a_red_sends_back(
+    on_failure: Literal["mend", "stop", "undo"] | None, rounds: int | None
+) -> None:
+    phase = WorkflowPhase(name="execute", artifact="change", on_failure=on_failure)
+    assert count_rounds(facts(DONE), PhaseCourse(workflow=(PLAN, phase))) == rounds
 
 
 def test_an_overflow_of_execute_begins_it_afresh_once() -> None:

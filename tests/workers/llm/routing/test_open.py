@@ -154,6 +154,20 @@ def test_where_money_is_limited_nobody_without_a_known_price_is_asked(
     assert "claude-haiku-5-5 (spent): set SPENT_KEY in the worker's environment" in str(caught.value)
 
 
+def test_an_account_that_is_closed_for_an_order_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPENT_KEY", "x")
+    monkeypatch.setenv("FULL_KEY", "y")
+    with VendorServer(lambda seen: Say(text="hello")) as server:
+        table = table_at(server.url, tmp_path)
+        chain = open_models(table, task_type="code", phase="execute", closed=("spent",), settings=NO_REDIS)
+        assert chain.ask(REQUEST, stop=lambda: False).model == "gpt-6.1-sol"
+        closed = open_models(
+            table, task_type="code", phase="execute", closed=("spent", "full", "lab"), settings=NO_REDIS
+        )
+        with pytest.raises(ModelFailed, match=r"has a limit in treasury\.yaml, and nothing of it is reserved"):
+            closed.ask(REQUEST, stop=lambda: False)
+
+
 def test_a_model_that_is_none_is_a_sentence_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match="there is no model 'mime'; did you mean 'mine'") as caught:
         open_models(

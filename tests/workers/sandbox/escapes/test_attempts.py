@@ -13,15 +13,9 @@ BY_ALL = [*((name, "user") for name in OF_USERS), *((name, "root") for name in A
 
 LET_THROUGH_BY_THE_FALLBACK = {
     "processes of the host can be seen": ("see_the_harness", "read_command_lines"),
-    "your other processes can be made to wait for all others (their priority and processors changed)": (
-        "slow_a_process",
-        "let_a_process_wait_for_all",
-        "pin_a_process",
-    ),
-    "modes, times and attributes of your files outside can be changed, and their presence found out": (
+    "modes and times of your files outside can be changed, and their presence found out": (
         "change_a_mode",
         "change_times",
-        "set_an_attribute",
         "find_out_whether_a_key_is_there",
     ),
     "the worktree's .git file can be replaced (the harness does not read it)": (

@@ -1,11 +1,13 @@
 """
 Limits on what one command may use up: each is tried alone, with proof that it is the limit that stops it.
 
-Not here: the memory of many processes together, which only a control group counts, and the size of all files, which
-only a limited file system bounds. The tests of `process` cover time and output.
+What a watch adds up, shared memory and the files of an order, is stopped a moment late. The tests of `process` cover
+time and output.
 """
 
 import os
+import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +72,8 @@ def _processes() -> int:
 
 @EACH
 def test_a_fork_bomb_is_stopped_at_its_number(python: Python, bound: bool) -> None:
-    """No process of it is left."""
+    """No process of it is left, but what starts the commands of this process."""
+    assert python("").succeeded
     before = tree.children(os.getpid())
     others = 0 if os.geteuid() == 0 else _processes()
     ended = python(_FORKS, **({"processes": others + 50} if bound else {}))
@@ -106,3 +109,53 @@ def test_no_memory_is_dumped(python: Python, place: Path) -> None:
     ended = python("import os, resource; print(resource.getrlimit(resource.RLIMIT_CORE), flush=True); os.abort()")
     assert ended.tail.startswith("(0, 0)")
     assert [entry.name for entry in place.iterdir()] == ["program.py"]
+
+
+_HOGS = {
+    "shared anonymous memory": (
+        "import mmap\nm = mmap.mmap(-1, 96 << 20)\nfor _ in range(96): m.write(bytes(1 << 20))",
+        "memory",
+    ),
+    "a memory file": ("import os\nf = os.memfd_create('m')\nfor _ in range(96): os.write(f, bytes(1 << 20))", "memory"),
+    "many files": ("for n in range(24): open(f'f{n}', 'wb').write(bytes(1 << 20))", "files"),
+    "files without a name": (
+        "import tempfile\nheld = [tempfile.TemporaryFile(dir='.') for _ in range(24)]\n"
+        "for each in held: each.write(bytes(1 << 20)); each.flush()",
+        "files",
+    ),
+}
+_SUMS = {"memory_bytes": 64 * MIB, "disk_bytes": 16 * MIB}
+
+
+@pytest.mark.parametrize("way", _HOGS)
+def test_what_adds_up_is_stopped_at_its_sum(python: Python, sh: Sh, way: str) -> None:
+    """Its output ends with the reason, and a later command of the order can clear up."""
+    program, what = _HOGS[way]
+    ended = python(f"{program}\nimport time; time.sleep(10); print('survived')", **_SUMS)
+    assert (ended.how, ended.status) == ("exit", 128 + signal.SIGKILL), ended
+    assert f"[forgepool] ended: {'it takes more memory' if what == 'memory' else 'the order'}" in ended.tail
+    assert sh("sleep 0.6; rm -f f*").succeeded
+
+
+_MODEST = """
+import mmap, os, time
+shared = mmap.mmap(-1, 24 << 20)
+shared.write(bytes(24 << 20))
+children = [pid for pid in (os.fork() for _ in range(4))]
+if 0 in children:
+    shared[:: 4096]
+    time.sleep(0.8)
+    os._exit(0)
+for round in range(12):
+    open("again", "wb").write(bytes(4 << 20))
+    open("gone", "wb").write(bytes(4 << 20))
+    os.unlink("gone")
+    time.sleep(0.07)
+"""
+
+
+def test_what_is_shared_or_written_again_counts_once(python: Python, place: Path) -> None:
+    """Files that were there before do not count at all."""
+    (place / "old").write_bytes(bytes(24 * MIB))
+    time.sleep(0.1)
+    assert python(_MODEST, **_SUMS).succeeded

@@ -96,10 +96,16 @@ EPERM_WITHOUT_NAMESPACES = """
     mq_open 240 180; mq_unlink 241 181; msgctl 71 187; msgget 68 186; msgrcv 70 188; msgsnd 69 189; semctl 66 191;
     semget 64 190; semop 65 193; semtimedop 220 192; shmat 30 196; shmctl 31 195; shmdt 67 197; shmget 29 194
 """
+NOTSUP_WITHOUT_NAMESPACES = """
+    setxattr 188 5; lsetxattr 189 6; fsetxattr 190 7; removexattr 197 14; lremovexattr 198 15; fremovexattr 199 16;
+    setxattrat 463 463; removexattrat 466 466; file_setattr 469 469
+"""
 ARGUMENTS_TOLD_APART = """
     chmod 90 -; creat 85 -; fchmod 91 52; fchmodat 268 53; fchmodat2 452 452; mknod 133 -; mknodat 259 33; open 2 -;
     openat 257 56; clone 56 220; ioctl 16 29; personality 135 92; prctl 157 167; prlimit64 302 261; sendmmsg 307 269;
-    sendmsg 46 211; sendto 44 206; setpriority 141 140; socket 41 198; socketpair 53 199; unshare 272 97
+    sendmsg 46 211; sendto 44 206; setpriority 141 140; socket 41 198; socketpair 53 199; unshare 272 97;
+    ioprio_set 251 30; sched_setaffinity 203 122; sched_setattr 314 274; sched_setparam 142 118;
+    sched_setscheduler 144 119
 """
 
 
@@ -124,6 +130,8 @@ def test_exactly_the_named_calls_are_refused_whatever_their_arguments(machine: M
     eperm = EPERM if network == "own" else f"{EPERM};{EPERM_WITHOUT_NAMESPACES}"
     expected |= dict.fromkeys(numbers(eperm, machine).values(), "EPERM")
     expected |= dict.fromkeys(numbers(ENOSYS, machine).values(), "ENOSYS")
+    if network == "none":
+        expected |= dict.fromkeys(numbers(NOTSUP_WITHOUT_NAMESPACES, machine).values(), "ENOTSUP")
     told_apart = set(NR[machine].values())
     for nr in expected.keys() - told_apart:
         for argument in (0, 1, 2**64 - 1):
@@ -212,6 +220,7 @@ ALWAYS: list[tuple[str, tuple[int, ...], str]] = [
 OWN: list[tuple[str, tuple[int, ...], str]] = [
     ("prlimit64", (1, 0, 1), "allow"),
     ("setpriority", (2, 0, 19), "allow"),
+    ("sched_setaffinity", (1, 8), "allow"),
     *[
         case
         for domain in (INET, INET6)
@@ -249,6 +258,15 @@ NONE: list[tuple[str, tuple[int, ...], str]] = [
     ("setpriority", (0, 0, 5), "allow"),
     ("setpriority", (1, 0, 19), "EPERM"),
     ("setpriority", (2, 0, 19), "EPERM"),
+    ("setpriority", (0, 1, 19), "EPERM"),
+    ("ioprio_set", (1, 0, 7), "allow"),
+    ("ioprio_set", (1, 1, 7), "EPERM"),
+    ("ioprio_set", (3, 0, 7), "EPERM"),
+    *[
+        (name, (pid, 8, 0), found)
+        for name in ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
+        for pid, found in ((0, "allow"), (1, "EPERM"))
+    ],
 ]
 
 
@@ -389,6 +407,9 @@ def test_the_kernel_refuses_what_the_program_refuses(network: Network) -> None:
     tables = f"{EPERM};{EPERM_WITHOUT_NAMESPACES}" if network == "none" else EPERM
     wanted = {name: [nr, NONSENSE, "EPERM"] for name, nr in numbers(tables, machine).items()}
     wanted |= {name: [nr, NONSENSE, "ENOSYS"] for name, nr in numbers(ENOSYS, machine).items()}
+    if network == "none":
+        table = numbers(NOTSUP_WITHOUT_NAMESPACES, machine)
+        wanted |= {name: [nr, NONSENSE, "ENOTSUP"] for name, nr in table.items()}
     cases = ALWAYS + (OWN if network == "own" else NONE)
     for name, args, expected in cases:
         if expected != "allow":

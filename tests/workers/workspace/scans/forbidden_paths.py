@@ -26,6 +26,45 @@ def edited(
     return Change(name or f"{path} edited", {"a": "1\n", path: old}, {path: new}, weight, run)
 
 
+PEOPLES = (
+    *(
+        ".envrc",
+        ".env",
+        "web/.env",
+        ".vscode/tasks.json",
+        "web/.vscode/launch.json",
+        "app.code-workspace",
+        ".idea/misc.xml",
+    ),
+    *(
+        ".devcontainer/devcontainer.json",
+        ".devcontainer.json",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".codex/config.toml",
+    ),
+    *(".cursor/mcp.json", ".gemini/settings.json", "mise.toml", ".tool-versions", "pip.conf", "uv.toml", ".yarnrc.yml"),
+    *(".pnpmfile.cjs", "bunfig.toml", "web/.husky/pre-push", ".git-hooks/pre-push", "lefthook.yml", ".Envrc"),
+)
+"""Files that run by themselves on the machines of people."""
+INSTRUCTIONS = (
+    *(
+        "AGENTS.md",
+        "web/AGENTS.md",
+        "CLAUDE.md",
+        "GEMINI.md",
+        ".cursorrules",
+        ".cursor/rules/style.mdc",
+        "CONTRIBUTING.md",
+    ),
+    *(
+        ".github/copilot-instructions.md",
+        ".github/instructions/a.instructions.md",
+        ".windsurfrules",
+        ".clinerules",
+    ),
+)
+"""Files that tell agents and reviewers what to do."""
 PROTECTED: tuple[Change, ...] = (
     *(edited(path) for path in (".github/workflows/ci.yml", ".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile")),
     *(added(path) for path in ("azure-pipelines.yml", ".ci/run.sh", ".husky/pre-push", ".githooks/pre-commit")),
@@ -82,12 +121,15 @@ PROTECTED: tuple[Change, ...] = (
         run="make test",
     ),
     edited("guarded/x.py", name="by the gate file"),
+    *(added(path) for path in PEOPLES),
+    *(edited(path, weight="attention") for path in INSTRUCTIONS),
 )
 OPEN: tuple[Change, ...] = (
     *(
         edited(path)
         for path in ("src/app.py", "docs/ci.md", ".github/ISSUE_TEMPLATE/bug.md", "README.md", "scripts/other.sh")
     ),
+    *(added(path) for path in (".env.example", ".vscode/extensions.json", "docs/agents.md", "src/mise/core.py")),
     *(added(path) for path in ("docs/forgepool.yaml.md", "src/workflows/ci.yml", "src/codeowners.py")),
     edited("Makefile", run="pytest"),
     edited("tests/test_app.py", run="pytest tests/test_app.py"),
@@ -116,7 +158,10 @@ def _toml(old: str, new: str, name: str, path: str = "pyproject.toml", text: str
     return edited(path, text, text.replace(old, new), name=f"{path}: {name}")
 
 
+_EDITOR = '{"name": "a"}\n'
 SETTINGS: tuple[Change, ...] = (
+    _toml('"a"', '"a", "git.path": "./git"', "program", ".vscode/settings.json", _EDITOR),
+    _toml('"a"', '"a", "terminal.integrated.env.linux": {"A": "1"}', "terminal", ".vscode/settings.json", _EDITOR),
     _toml("'-q'", "'-q --deselect tests/test_a.py'", "deselects"),
     _toml("'-q'", "'-q -k not_this'", "chooses"),
     _toml("markers = ['slow']", "markers = []", "marker dropped"),
@@ -190,6 +235,7 @@ SETTINGS: tuple[Change, ...] = (
     added("tests/quiet.py", "def pytest_runtest_call(item):\n    pass\n", "attention", name="plugin elsewhere"),
 )
 OTHER_SETTINGS: tuple[Change, ...] = (
+    _toml('"a"', '"a", "editor.rulers": [120]', "looks", ".vscode/settings.json", _EDITOR),
     _toml("['x']", "['x', 'y']", "dependency"),
     _toml("'slow'", "'slow', 'network'", "marker added"),
     _toml("name = 'a'", "name = 'a'\nversion = '2'", "version"),

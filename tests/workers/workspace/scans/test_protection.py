@@ -5,6 +5,7 @@ from changing import Changes, Scan, rules
 from forbidden_paths import HARNESS, OPEN, OTHER_SETTINGS, PROTECTED, SETTINGS, UNAWARE, Change
 
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.policy.gate_file.kept_paths import GUIDANCE
 from forgepool.workers.workspace.scans.content.evasion import scan_harness
 from forgepool.workers.workspace.scans.findings import ScanFinding
 from forgepool.workers.workspace.scans.gate_settings import scan_gate_settings
@@ -36,6 +37,13 @@ def test_a_change_of_a_protected_path_is_found(changes: Changes, change: Change)
 def test_an_open_path_has_no_finding(changes: Changes, change: Change) -> None:
     """All other paths are open, also those with a similar name."""
     assert findings(changes, scan_protection, change) == []
+
+
+def test_what_the_harness_quotes_to_agents_and_reviewers_wants_a_look(changes: Changes) -> None:
+    """A reviewer learns from the finding that it must follow nothing in the file."""
+    found = changes.found(scan_protection, {"a": "1\n"}, dict.fromkeys(GUIDANCE, "x\n"))
+    assert {(one.path, one.weight) for one in found} == {(path, "attention") for path in GUIDANCE}
+    assert all("follow nothing in it" in one.said for one in found)
 
 
 @pytest.mark.parametrize("change", SETTINGS, ids=name)

@@ -9,7 +9,8 @@ Code that is put together at run time is not found.
 import re
 from collections.abc import Iterable, Iterator
 
-from forgepool.workers.workspace.scans.content.patches import find_disguise, find_patched
+from forgepool.workers.workspace.scans.content.awareness import find_awareness
+from forgepool.workers.workspace.scans.content.patches import find_disguise, find_patched, find_replaced
 from forgepool.workers.workspace.scans.content.process_exit import ChangedProgram, Oddity, find_program_ends, programs
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.subject import Subject, finding, is_granted
@@ -20,7 +21,8 @@ _READS = (
 )
 _OF_CHECKS = r"(?:PYTEST_\w+|FORGEPOOL_\w+|JUNIT_?\w*|JEST_WORKER_ID|VITEST\w*|MOCHA_\w+|NOSE_\w+|NEXTEST\w*)"
 _OF_CI = (
-    r"(?:CI|GITHUB_\w+|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w+|BUILDKITE|TF_BUILD|CONTINUOUS_INTEGRATION|BUILD_NUMBER)"
+    r"(?:CI|GITHUB_(?!TOKEN\b|API_|SERVER_|REPOSITORY)\w+|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w+|BUILDKITE|TF_BUILD|"
+    r"CONTINUOUS_INTEGRATION|BUILD_NUMBER)"
 )
 _BETWEEN = r"[\s.(\[{'\"!?:]*"
 _ENVIRONMENT = re.compile(rf"{_READS}{_BETWEEN}\b(?:({_OF_CHECKS})|({_OF_CI}))\b(?!=)")
@@ -91,17 +93,26 @@ def scan_harness(subject: Subject) -> Iterator[ScanFinding]:
         if why is not None and not is_granted(subject, file.path):
             yield finding("harness", "blocks", f"{why}; use another name", file.path)
     for program in programs(subject):
-        if is_granted(subject, program.path):
-            continue
-        for oddity in _one_per_line(program):
-            weight: Weight = "blocks" if oddity.certain else "attention"
-            yield finding("harness", weight, oddity.said, program.path, oddity.line, oddity.text)
+        yield from _reported(subject, program, _of_own(program))
+    for program in programs(subject, unread=True):
+        # Nobody reads these files, so only the findings that concern other files are looked for.
+        yield from _reported(subject, program, (*find_replaced(program), *find_awareness(program)))
 
 
-def _one_per_line(program: ChangedProgram) -> Iterable[Oddity]:
-    """Return the first oddity of each line, certain ones first."""
-    found = (*find_program_ends(program), *find_test_questions(program), *find_patched(program), *find_veiled(program))
+def _of_own(program: ChangedProgram) -> Iterator[Oddity]:
+    yield from find_program_ends(program)
+    yield from find_test_questions(program)
+    yield from find_awareness(program)
+    yield from find_patched(program)
+    yield from find_replaced(program)
+    yield from find_veiled(program)
+
+
+def _reported(subject: Subject, program: ChangedProgram, found: Iterable[Oddity]) -> Iterator[ScanFinding]:
+    """Yield the first oddity of each line, certain ones first."""
     by_line: dict[int, Oddity] = {}
     for oddity in sorted(found, key=lambda each: (not each.certain, each.line)):
         by_line.setdefault(oddity.line, oddity)
-    return by_line.values()
+    for oddity in by_line.values() if not is_granted(subject, program.path) else ():
+        weight: Weight = "blocks" if oddity.certain else "attention"
+        yield finding("harness", weight, oddity.said, program.path, oddity.line, oddity.text)

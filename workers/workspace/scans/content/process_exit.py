@@ -87,9 +87,10 @@ class ChangedProgram:
     def _new(self) -> "list[Node]":
         if self.root is None:
             return []
-        return [node for node in walk(self.root, into=self._is_new) if self._is_new(node)]
+        return [node for node in walk(self.root, into=self.is_new) if self.is_new(node)]
 
-    def _is_new(self, node: "Node") -> bool:
+    def is_new(self, node: "Node") -> bool:
+        """Tell whether a node overlaps a new line."""
         at = bisect_left(self._numbers, node.start_point.row + 1)
         return at < len(self._numbers) and self._numbers[at] <= node.end_point.row + 1
 
@@ -98,12 +99,13 @@ class ChangedProgram:
         return [line.number for line in self.file.added]
 
 
-def programs(subject: Subject) -> Iterator[ChangedProgram]:
-    """Yield every changed program, except those of CI and generated ones."""
+def programs(subject: Subject, *, unread: bool = False) -> Iterator[ChangedProgram]:
+    """Yield every changed program, except those of CI: the scanned ones, or the generated and vendored ones."""
     files = [
         file
-        for file in subject.read
-        if file.added
+        for file in subject.reduced
+        if (file.path in subject.unread) == unread
+        and file.added
         and file.path not in subject.same_code
         and file.mode.startswith("100")
         and not is_protected(file.path)
@@ -122,7 +124,7 @@ _PYTHON_EXIT = re.compile(r"(sys\.exit|exit|quit|os\._exit|os\.abort|_exit)")
 _HARD_EXIT = re.compile(r"(?<![\w.])(os\.(_exit|abort)|_exit)\b")
 _FAILS = re.compile(r"\(\s*([1-9]\d*|['\"].*)\s*\)$", re.DOTALL)
 """Arguments that make an exit count as a failure, which every check notices."""
-_FUNCTIONS = name_set(
+FUNCTIONS = name_set(
     "function_definition lambda function_declaration method_definition arrow_function function_expression "
     "method_declaration func_literal function_item closure_expression"
 )
@@ -167,7 +169,7 @@ def _python(program: ChangedProgram) -> Iterator[Oddity]:
             continue
         if _is_apart(node) or (program.is_script and not program.in_tests):
             continue
-        if not _is_inside(node):
+        if not is_inside(node):
             if _is_on_failed_import(node) and _FAILS.search(text):
                 continue
             yield oddity_at(node, _AT_IMPORT, certain=not _FAILS.search(text) and not program.is_helper)
@@ -184,8 +186,9 @@ def _hard(program: ChangedProgram) -> Iterator[Oddity]:
             yield oddity_at(node, _IN_TEST if program.in_tests else _ANYWHERE, certain=not expected)
 
 
-def _is_inside(node: "Node") -> bool:
-    return any(above.type in _FUNCTIONS for above in _ancestors(node))
+def is_inside(node: "Node") -> bool:
+    """Tell whether a node stands in a function."""
+    return any(above.type in FUNCTIONS for above in _ancestors(node))
 
 
 def _ancestors(node: "Node") -> "Iterator[Node]":
@@ -216,7 +219,7 @@ def _javascript(program: ChangedProgram) -> Iterator[Oddity]:
         elif name.endswith("exitCode"):
             if re.search(r"=\s*0\b", text_of(node)):
                 yield oddity_at(node, _AT_IMPORT)
-        elif not _is_inside(node) and not program.is_script and not _FAILS.search(text_of(node)):
+        elif not is_inside(node) and not program.is_script and not _FAILS.search(text_of(node)):
             yield oddity_at(node, _AT_IMPORT)
 
 

@@ -15,12 +15,13 @@ from dataclasses import replace
 from itertools import islice
 
 from forgepool.workers.policy.gate_file.test_paths import is_test_path
+from forgepool.workers.workspace.scans.content.binaries import is_text
 from forgepool.workers.workspace.scans.content.secrets import is_listing
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
 from forgepool.workers.workspace.scans.languages.syntax import language_of
 from forgepool.workers.workspace.scans.source.grammar import SourceText, is_code, sources
 from forgepool.workers.workspace.scans.subject import Subject, finding
-from forgepool.worktrees.commits.diff import DiffLine, FileDiff
+from forgepool.worktrees.commits.diff import DiffLine, FileDiff, contents
 
 RULE = "letters"
 UNREADABLE = "unreadable"
@@ -84,9 +85,11 @@ def scan_readability(subject: Subject, read: tuple[SourceText, ...]) -> Iterator
     """Report `unreadable` for files that could not be scanned, so that they do not pass for clean."""
     for file in subject.written:
         if file.status != "D" and (file.binary or file.cut) and _is_source(file):
-            runs = file.binary and not is_test_path(file.path) and language_of(file.path) is not None
+            is_utf_16 = file.binary and is_text(contents(subject.git, [file.id]).get(file.id, b"\0"))
+            runs = file.binary and not is_utf_16 and not is_test_path(file.path) and language_of(file.path) is not None
             weight: Weight = "blocks" if runs else "attention"
             what = "holds NUL bytes, so that no diff shows it" if file.binary else "is too large to be scanned"
+            what = "is written in UTF-16, which no diff shows" if is_utf_16 else what
             yield finding(UNREADABLE, weight, f"this source file {what}; make it one that can be read", file.path)
         elif _is_source(file):
             yield from _far_behind(file)

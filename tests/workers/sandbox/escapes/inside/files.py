@@ -165,7 +165,7 @@ def change_times(stage: Stage) -> None:
     os.utime(stage.canary, (1, 1))
 
 
-@attempt(*_CHANGED, seen=touched, may_be_idle="the file system keeps no attributes of users")
+@attempt(*_CHANGED, "filter", seen=touched, may_be_idle="the file system keeps no attributes of users")
 def set_an_attribute(stage: Stage) -> None:
     os.setxattr(stage.canary, "user.forgepool", b"!")
 

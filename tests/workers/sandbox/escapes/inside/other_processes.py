@@ -108,17 +108,17 @@ def limit_a_process(stage: Stage) -> None:
     resource.prlimit(stage.victims[stage.name], resource.RLIMIT_NOFILE, (7, 7))
 
 
-@attempt("pids", "uid", seen=lambda world, name, said: world.nice_of(name) == 19)
+@attempt("pids", "filter", "uid", seen=lambda world, name, said: world.nice_of(name) == 19)
 def slow_a_process(stage: Stage) -> None:
     os.setpriority(os.PRIO_PROCESS, stage.victims[stage.name], 19)
 
 
-@attempt("pids", "uid", seen=lambda world, name, said: world.policy_of(name) == os.SCHED_IDLE)
+@attempt("pids", "filter", "uid", seen=lambda world, name, said: world.policy_of(name) == os.SCHED_IDLE)
 def let_a_process_wait_for_all(stage: Stage) -> None:
     os.sched_setscheduler(stage.victims[stage.name], os.SCHED_IDLE, os.sched_param(0))
 
 
-@attempt("pids", "uid", seen=lambda world, name, said: world.processors_of(name) == {0})
+@attempt("pids", "filter", "uid", seen=lambda world, name, said: world.processors_of(name) == {0})
 def pin_a_process(stage: Stage) -> None:
     os.sched_setaffinity(stage.victims[stage.name], {0})
 

@@ -1,5 +1,5 @@
 """
-Set-up commands of checks, and the folders they fill, which are kept and reused (`workers.workspace.dependencies`).
+Set-up commands of checks, and the folders they fill, which are kept and reused (`dependencies`).
 
 The set-up runs on the tip's files, before the commit under test is laid out in the same folder. Only folders of that
 run are kept, so no candidate can put anything into the folders of the next. A commit whose own inputs differ from the
@@ -10,19 +10,20 @@ Files that a check leaves stay for the checks behind it, and so do mounted folde
 copies.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
-from forgepool.supervisor.messages.answers import CheckFailure
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
-from forgepool.workers.sandbox.network.package_access import PackageAccess
+from forgepool.workers.sandbox.network.package_access import PackageAccess, find_lent_access, unlent
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
-from forgepool.workers.sandbox.sandbox_profile import Private, let_out
+from forgepool.workers.sandbox.sandbox_profile import Private, Shelter, let_out, private
 from forgepool.workers.schema.orders import Setup
-from forgepool.workers.workspace.dependencies import (
+from forgepool.workers.schema.settings import Settings
+from forgepool.workers.workspace.checks.dependencies import (
     Mount,
     Mounting,
     bring_in,
@@ -32,9 +33,20 @@ from forgepool.workers.workspace.dependencies import (
     store_of,
 )
 from forgepool.worktrees.checkouts import slots
-from forgepool.worktrees.checkouts.checkout import Checkout
+from forgepool.worktrees.checkouts.checkout import Checkout, lease_checkout
 from forgepool.worktrees.checkouts.trees import InTheWay
 from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.hub.mirror import Mirror
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSite:
+    """The place where checks run: the host's mirror, its settings, the folder for logs."""
+
+    mirror: Mirror
+    settings: Settings
+    logs: Path
+    stop: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +80,56 @@ class SetupBench:
     def log(self, setup: Setup) -> Path:
         return self.logs / f"{self.label}-{setup.name}.setup.log"
 
+    def run(self, check: CheckDefinition, own: Private) -> Ended:
+        """Run a check's command, behind its set-up, in private folders like the bench's own."""
+        command = Command(
+            argv=shell(check.run),
+            cwd=self.checkout.path,
+            env=own.env,
+            confined=own.confined,
+            log=self.logs / f"{self.label}-{check.name}.log",
+            timeout_s=check.timeout_s,
+        )
+        return run(command, stop=self.stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetupFailure:
+    """How a set-up did not end well."""
+
+    how: Literal["exit", "timeout", "idle", "stopped", "not_started", "refused"]
+    """`refused`: it was not run; `reason` says why."""
+    status: int | None = None
+    excerpt: str
+    reason: str = ""
+    log: str
+
+
+@contextmanager
+def prepare_bench(commit: CommitId, site: CheckSite, label: str, base: CommitId | None) -> Iterator[SetupBench]:
+    """A clean checkout of the commit, and what commands in it have for themselves."""
+    cache = site.settings.cache
+    with lease_checkout(site.mirror, commit, cache / "checkouts") as checkout:
+        shelter = Shelter(
+            settings=site.settings,
+            writable=(checkout.path,),
+            protected=(checkout.pointer,),
+            readable=(site.mirror.path,),
+        )
+        with private({}, shelter) as own:
+            yield SetupBench(
+                checkout=checkout,
+                own=own,
+                policy=site.settings.policy_file,
+                lent=find_lent_access(site.settings),
+                unlent=unlent(site.settings),
+                kept=cache / "setups",
+                logs=site.logs,
+                label=label,
+                stop=site.stop,
+                base=base,
+            )
+
 
 def keep_folders(checks: Sequence[CheckDefinition], bench: SetupBench) -> None:
     """
@@ -87,14 +149,14 @@ def keep_folders(checks: Sequence[CheckDefinition], bench: SetupBench) -> None:
     slots.prepare(bench.checkout.slot, bench.checkout.commit)
 
 
-def set_up(check: CheckDefinition, bench: SetupBench) -> CheckFailure | None:
+def set_up(check: CheckDefinition, bench: SetupBench) -> SetupFailure | None:
     """None when the checkout is set up for the check; else how the set-up did not end well."""
     setup = check.needs
     if setup is None:
         return None
     if lacking := lacking_keys(setup, bench.checkout):
         reason = f"keeps folders by {', '.join(lacking)}, no regular file of the commit; name a lock file that is"
-        return _refused(setup, reason, bench)
+        return SetupFailure(how="refused", excerpt=reason, reason=reason, log=str(bench.log(setup)))
     store = _store(setup, bench)
     if store is not None and store.is_dir() and _taken(setup, store, bench):
         return None
@@ -102,23 +164,12 @@ def set_up(check: CheckDefinition, bench: SetupBench) -> CheckFailure | None:
     ended = _run(setup, bench)
     if ended.succeeded:
         return None
-    how, status = ended.how, ended.status
-    reason = bench.unlent if setup.network else ""
-    return CheckFailure(
-        check=check.name,
-        how=how,
-        status=status,
-        log_tail=ended.excerpt,
+    return SetupFailure(
+        how=ended.how,
+        status=ended.status,
+        excerpt=ended.excerpt,
+        reason=bench.unlent if setup.network else "",
         log=str(ended.log),
-        setup=True,
-        reason=reason,
-    )
-
-
-def _refused(setup: Setup, reason: str, bench: SetupBench) -> CheckFailure:
-    log = str(bench.log(setup))
-    return CheckFailure(
-        check=setup.name, how="refused", status=None, log_tail=reason, reason=reason, log=log, setup=True
     )
 
 

@@ -3,8 +3,8 @@
 import pytest
 from gates import check
 
-from forgepool.supervisor.checks.lines import line_of, lines_of
 from forgepool.workers.policy.gate_file.document import CheckDefinition
+from forgepool.workers.workspace.checks.lines import line_of, lines_of
 
 
 def one(name: str, *uses: str, cost_s: float | None = None) -> CheckDefinition:

@@ -83,3 +83,8 @@ def match_inputs(check: CheckDefinition, checks: Sequence[CheckDefinition]) -> C
     mine = [parse(glob) for each in line for glob in (*each.paths, *(cached.key for cached in each.cache))]
     anybodys = [parse(glob) for each in checks for glob in (*each.paths, *each.elsewhere)]
     return lambda path: any(glob.matches(path) for glob in mine) or not any(glob.matches(path) for glob in anybodys)
+
+
+def label_of(label: str, line: Sequence[CheckDefinition]) -> str:
+    """Logs of a line of several bear the name of what it is run for: one of them may be run in another line too."""
+    return label if len(line) == 1 else f"{label}-for-{line[-1].name}"
