@@ -57,7 +57,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/road.py
 	$(BIN)/python benchmarks/agent_overhead.py
 	$(BIN)/python benchmarks/worktrees/git_door.py
-	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/fleet/startup.py
 	$(BIN)/python benchmarks/fleet/loop.py
 	$(BIN)/python benchmarks/fleet/scale.py --quick
 	$(BIN)/python benchmarks/fleet/export.py

@@ -20,7 +20,7 @@ from forgepool.workers.workspace.checks.dependencies import environment_fingerpr
 from forgepool.workers.workspace.checks.lines import line_of, match_inputs
 from forgepool.worktrees.git.git import Git, TreeId
 
-_NO_SAY = frozenset({"cost_s", "voting"})
+_NO_SAY = frozenset({"cost_s", "voting", "traced"})
 """The fields of a definition that do not change what is run."""
 _MOST_KNOWN = 50
 """Findings of linters that a certificate names; there may be thousands."""
@@ -41,12 +41,13 @@ class Inputs:
         if counts is None:
             return self.tree
         digest = hashlib.sha256()
-        for path, record in self._paths():
+        for path, record in self.records():
             if counts(path):
                 digest.update(b"%d:" % len(record) + record)
         return f"part-{digest.hexdigest()}"
 
-    def _paths(self) -> Sequence[tuple[str, bytes]]:
+    def records(self) -> Sequence[tuple[str, bytes]]:
+        """Return each path of the tree with its record, as git lists them."""
         if not self._listed:
             listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", self.tree).stdout.split(b"\0")[:-1]
             self._listed.extend((os.fsdecode(record.partition(b"\t")[2]), record) for record in listed)

@@ -21,6 +21,7 @@ from forgepool.supervisor.messages.answers import Certificate, CheckFailure
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.policy.sources import hosts_for_check
 from forgepool.workers.sandbox.layers import choose_level
+from forgepool.workers.sandbox.run.file_trace import FileTrace
 from forgepool.workers.sandbox.run.process import Command, Ended, run, shell
 from forgepool.workers.sandbox.sandbox_profile import let_out
 from forgepool.workers.workspace.checks.lines import label_of, lines_of
@@ -62,6 +63,16 @@ class CheckPlace(CheckSite):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The part of a check's tests that one run is about."""
+
+    left_out: tuple[str, ...]
+    """Test files that are not run."""
+    traced: bool = False
+    """True if its look-ups are taken down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriedCheck:
     """One check that was run on one commit; `failure` is None where it was green by itself."""
 
@@ -75,6 +86,9 @@ class TriedCheck:
     """It was run earlier, on the same inputs."""
     host: str = ""
     """The other host that ran it; '' where it was this one."""
+    traced: str = ""
+    """A clause that says how much of it was left out, being proven; empty where nothing was."""
+    trace: FileTrace | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +107,21 @@ def run_line(
     label: str,
     base: CommitId | None = None,
     past: Collection[str] = (),
+    selection: Selection | None = None,
 ) -> tuple[TriedCheck, ...]:
     """
     Run checks in their order in one clean checkout of `commit`, until one is red that is not named in `past`.
 
-    `label` names the log files. `base` is the target's tip, whose set-up folders are kept; without it every set-up is
-    run. Raises GitFailed, OSError or Unusable for trouble that is no entry's fault.
+    `label` names the log files; `selection` is about each check of the line. `base` is the target's tip, whose set-up
+    folders are kept; without it every set-up is run. Raises GitFailed, OSError or Unusable for trouble that is no
+    entry's fault.
     """
     tried: list[TriedCheck] = []
     with prepare_bench(commit, place, label, base) as bench:
         keep_folders(line, bench)
         for check in line:
             place.hear(CheckProgress(what="begun", check=check.name, label=label))
-            tried.append(_run_one(check, bench))
+            tried.append(_run_one(check, bench, selection or Selection(left_out=())))
             ended: Literal["green", "red"] = "green" if tried[-1].failure is None else "red"
             place.hear(CheckProgress(what=ended, check=check.name, label=label, seconds=tried[-1].seconds))
             if tried[-1].failure is not None and check.name not in past:
@@ -148,12 +164,13 @@ def report_setup(check: CheckDefinition, failure: SetupFailure) -> CheckFailure:
     )
 
 
-def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
+def _run_one(check: CheckDefinition, bench: SetupBench, selection: Selection) -> TriedCheck:
     if (unready := set_up(check, bench)) is not None:
         ran, lacks = Ran(how=unready.how, status=unready.status), report_setup(check, unready)
         return TriedCheck(check=check, ran=ran, failure=lacks, seconds=0.0, tail=unready.excerpt, log=unready.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
-        asked = ask(check, bench.checkout.path, own.tmp, own.env)
+        asked = ask(check, bench.checkout.path, own.tmp, own.env, selection.left_out)
+        trace = FileTrace(bench.checkout.path) if selection.traced else None
         command = Command(
             argv=shell(check.run),
             cwd=bench.checkout.path,
@@ -161,6 +178,7 @@ def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
             confined=own.confined,
             log=bench.logs / f"{bench.label}-{check.name}.log",
             timeout_s=check.timeout_s,
+            trace=trace,
         )
         ended = run(command, stop=bench.stop)
         evidence = of_asked(ended, asked)
@@ -170,7 +188,13 @@ def _run_one(check: CheckDefinition, bench: SetupBench) -> TriedCheck:
     how = ended.how if failure is None else failure.how
     ran = Ran(how=how, status=ended.status, evidence=evidence)
     return TriedCheck(
-        check=check, ran=ran, failure=failure, seconds=ended.seconds, tail=ended.excerpt, log=str(ended.log)
+        check=check,
+        ran=ran,
+        failure=failure,
+        seconds=ended.seconds,
+        tail=ended.excerpt,
+        log=str(ended.log),
+        trace=trace,
     )
 
 

@@ -8,13 +8,14 @@ not the entry's failure. One red spares this run: every test of the tip passed i
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.checks.certificates import Inputs, certificate_key, definition_digest
 from forgepool.supervisor.checks.results.failures import untold
 from forgepool.supervisor.checks.results.judging import Ran
-from forgepool.supervisor.checks.running import CheckPlace, TriedCheck, run_line
+from forgepool.supervisor.checks.running import CheckPlace, Selection, TriedCheck, run_line
 from forgepool.supervisor.checks.store import Store, StoredResult, is_green
+from forgepool.supervisor.checks.traced.proofs import Proofs, Spared, TreeFiles, choose_spared
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.workspace.checks.lines import label_of, line_of
 from forgepool.worktrees.commits.compose import Regeneration
@@ -65,6 +66,25 @@ class CheckRuns:
 
     def find_remembered(self, check: CheckDefinition, inputs: Inputs) -> StoredResult | None:
         return None if self.anew else self.store.find(self.key(check, inputs))
+
+    def proofs(self, check: CheckDefinition) -> Proofs:
+        """Return what is known of the check's test files from traces of the target's own tip."""
+        return self.store.proofs(self._proofs_key(check))
+
+    def keep_proofs(self, check: CheckDefinition, proofs: Proofs) -> None:
+        self.store.keep_proofs(self._proofs_key(check), proofs)
+
+    def _find_spared(self, line: Sequence[CheckDefinition], inputs: Inputs | None) -> Spared | None:
+        """Return the test files that need not be run in a tree for the only check of a line; None where all are."""
+        check = line[0]
+        if inputs is None or len(line) > 1 or self.anew or not check.traced:
+            return None
+        if not (proofs := self.proofs(check)).files:
+            return None
+        return choose_spared(proofs, TreeFiles(inputs.records()), inputs.tree)
+
+    def _proofs_key(self, check: CheckDefinition) -> str:
+        return certificate_key(check.name, definition_digest(check, self.checks), self.environment, "traced")
 
     def flaky(self, check: CheckDefinition) -> frozenset[str]:
         """Return the check's tests that have been red and green on one tree before, as far as this host remembers."""
@@ -120,21 +140,30 @@ class CheckRuns:
         label: str,
         base: CommitId | None = None,
         past: Collection[str] = (),
+        spare_on: Inputs | None = None,
     ) -> tuple[TriedCheck, ...]:
         """
-        The checks of a line, run.
+        The checks of a line, run. Test files that are proven green on `spare_on`, the inputs of the commit, are not.
 
         Raises:
             Untold: one of them was stopped, or could not be started.
         """
         if self.place.stop():
             raise Untold("stopped before the checks had ended")
-        found = run_line(line, commit, self.place, label=label_of(label, line), base=base, past=past)
+        if (spared := self._find_spared(line, spare_on)) is not None and spared.all:
+            ran, traced = spared.stand_in(), spared.words
+            return (TriedCheck(check=line[0], ran=ran, failure=None, seconds=0.0, tail="", log="", traced=traced),)
+        selection = None if spared is None else Selection(left_out=tuple(spared.proofs))
+        label = label_of(label, line)
+        found = run_line(line, commit, self.place, label=label, base=base, past=past, selection=selection)
         for one in found:
             if one.failure is not None and (nothing := untold(one.failure)) is not None:
                 raise Untold(nothing)
-            self.store.keep_cost(definition_digest(one.check, self.checks), one.seconds)
-        return found
+            if spared is None:
+                self.store.keep_cost(definition_digest(one.check, self.checks), one.seconds)
+        if spared is None:
+            return found
+        return tuple(replace(one, ran=spared.complete(one.ran), traced=spared.words) for one in found)
 
 
 def _tells(ran: Ran) -> bool:

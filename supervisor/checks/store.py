@@ -29,6 +29,7 @@ import structlog
 from pydantic import Field, ValidationError
 
 from forgepool.supervisor.checks.results.judging import Ran
+from forgepool.supervisor.checks.traced.proofs import Proofs
 from forgepool.workers.queue.broker import BrokerAway, Redis, RedisTrouble, connect
 from forgepool.workers.queue.replies import MessageRefused, tell
 from forgepool.workers.queue.signing import sign, verify
@@ -157,6 +158,13 @@ class Store:
         known = self.flaky(definition)
         if not known.issuperset(tests):
             self._write(f"{definition}.flaky.json", _Flaky(tests=(*sorted(known.union(tests)),)[:MOST_FLAKY]))
+
+    def proofs(self, key: str) -> Proofs:
+        """Return the proofs of a traced check; those of a definition and an environment have one key."""
+        return self._read(f"{key}.traced.json", Proofs) or Proofs()
+
+    def keep_proofs(self, key: str, proofs: Proofs) -> None:
+        self._write(f"{key}.traced.json", proofs)
 
     def _read(self, name: str, form: type[M]) -> M | None:
         if self.folder is None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from forgepool.supervisor.checks.certificates import Inputs, certify, describe_failures
-from forgepool.supervisor.checks.results.failures import missing_program
+from forgepool.supervisor.checks.results.failures import find_cases, list_problems, missing_program
 from forgepool.supervisor.checks.results.judging import CheckJudgement, Excuse, Ran, judge, shows_a_sound_host
 from forgepool.supervisor.checks.results.problems import with_names_of
 from forgepool.supervisor.checks.results.protected import GuardedTree, weigh
@@ -17,6 +17,7 @@ from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.store import StoredResult, is_green
+from forgepool.supervisor.checks.traced.tracing import note_misses
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, Flake
 from forgepool.workers.policy.gate_file.document import CheckDefinition, NotConfigured, voting
 from forgepool.workers.workspace.checks.lines import CheckGroup, line_of, lines_of
@@ -27,8 +28,6 @@ from forgepool.worktrees.git.git import CommitId, TreeId
 _LOOPS = 3
 """The times a line is begun again because a check in it was flaky, before that counts as red."""
 _SHOWN = 3
-_MOST_PROBLEMS = 100
-"""New findings that are sent on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +117,7 @@ class _Trial:
                 return
             # From the first failure on every set-up is run.
             base = None if number else self.runs.tip
-            for one in self._run(line.checks[: left[-1]], label, base):
+            for one in self._run(line.checks[: left[-1]], label, base, spare=not number):
                 self._take(one, line, last=number == _LOOPS - 1)
             label = f"{self.sample.label}-anew-{number + 1}"
 
@@ -126,9 +125,11 @@ class _Trial:
         return check.name in line.decides and check.name not in self.found.certificates
 
     def _run(
-        self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None
+        self, checks: tuple[CheckDefinition, ...], label: str, base: CommitId | None = None, *, spare: bool = False
     ) -> tuple[TriedCheck, ...]:
-        return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused)
+        """Run checks on the sample; those that are repeated run whole, since a test may need others before it."""
+        on = self.sample.inputs if spare else None
+        return self.runs.run(checks, self.sample.commit, label=label, base=base, past=self.found.excused, spare_on=on)
 
     def _reuse(self, check: CheckDefinition, line: CheckGroup) -> None:
         """Take a remembered green if it shows as much as the tip does now."""
@@ -213,7 +214,7 @@ class _Trial:
         tip could say nothing about them.
         """
         check = one.check
-        if before is not None and shows_a_sound_host(before.ran, one.ran):
+        if before is not None and not one.traced and shows_a_sound_host(before.ran, one.ran):
             return TriedCheck(
                 check=check, ran=before.ran, failure=None, seconds=before.seconds, tail="", log="", reused=True
             )
@@ -294,7 +295,7 @@ class _Trial:
 
     def _pass(self, decisive: TriedCheck, judgement: CheckJudgement) -> None:
         self.runs.keep(decisive.check, self.sample.inputs, decisive.ran, decisive.seconds)
-        self._certify(decisive.check, judgement, decisive.ran, decisive.seconds)
+        self._certify(decisive.check, judgement, decisive.ran, decisive.seconds, traced=decisive.traced)
         if decisive.failure is not None:
             self.found.excused.add(decisive.check.name)
 
@@ -316,7 +317,14 @@ class _Trial:
         self.found.unseen = not self.sample.looked_at
 
     def _certify(
-        self, check: CheckDefinition, judgement: CheckJudgement, ran: Ran, seconds: float, *, reused_of: str = ""
+        self,
+        check: CheckDefinition,
+        judgement: CheckJudgement,
+        ran: Ran,
+        seconds: float,
+        *,
+        reused_of: str = "",
+        **more: object,
     ) -> None:
         certificate = certify(
             check,
@@ -329,7 +337,7 @@ class _Trial:
             findings=len(judgement.known) if ran.has_problems else 0,
             against=self._against(check, ran) if judgement.known else (),
         )
-        more = {"tests": ran.evidence.tests, "reused": bool(reused_of)}
+        more |= {"tests": ran.evidence.tests, "reused": bool(reused_of)}
         self.found.certificates[check.name] = certificate.model_copy(update=more)
         self._note_flakes(check, judgement)
         self.found.red_base += [each for each in describe_failures(certificate) if each not in self.found.red_base]
@@ -342,24 +350,14 @@ class _Trial:
 
     def _keep_out(self, shown: TriedCheck, judgement: CheckJudgement) -> None:
         self._note_flakes(shown.check, judgement)
+        if not self.runs.hasty and judgement.verdict == "red":
+            note_misses(shown.check, self.runs, self.sample.inputs, judgement.new)
         failure = _failure(shown, judgement, protected=self.sample.guarded is not None)
-        cases = _cases(shown.ran, judgement.new)
+        cases = find_cases(shown.ran, judgement.new)
         self.found.out = KeptOutBy(check=shown.check, judgement=judgement, failure=failure, cases=cases)
 
     def _word(self, word: str) -> str:
         return word if self.sample.guarded is None else f"{self.sample.label}-{word}"
-
-
-def _cases(ran: Ran, tests: Sequence[str]) -> tuple[ReportedCase, ...]:
-    shown = {case.id: case for case in ran.evidence.report.cases} if ran.evidence.report is not None else {}
-    return tuple(shown[one] for one in tests) if shown.keys() >= set(tests) else ()
-
-
-def _problems(ran: Ran, judgement: CheckJudgement) -> tuple[str, ...]:
-    """Return the errors of the deciding tests; one that only an earlier run reported is shown by its id."""
-    cases = ran.evidence.report.cases if ran.evidence.report is not None else ()
-    shown = {case.id: case.error for case in cases}
-    return tuple(shown.get(one, one) for one in judgement.new)[:_MOST_PROBLEMS]
 
 
 def _lacking(judgement: CheckJudgement) -> str:
@@ -385,7 +383,7 @@ def _failure(shown: TriedCheck, judgement: CheckJudgement, *, protected: bool) -
     )
     more: dict[str, object] = {"tests": judgement.new, "protected": protected}
     if shown.ran.has_problems and judgement.new:
-        more["problems"] = _problems(shown.ran, judgement)
+        more["problems"] = list_problems(shown.ran, judgement)
     elif shown.check.baseline is not None and shown.ran.evidence.faults:
         more["reason"] = shown.ran.evidence.faults[0]
     if failure.how == "no_evidence" or judgement.verdict == "no_evidence":

@@ -14,6 +14,7 @@ from forgepool.supervisor.checks.results.judging import judge
 from forgepool.supervisor.checks.running import TriedCheck
 from forgepool.supervisor.checks.runs import CheckRuns
 from forgepool.supervisor.checks.store import is_green
+from forgepool.supervisor.checks.traced.tracing import note_misses, trace_tip
 from forgepool.supervisor.gate.verdicts import base_red
 from forgepool.supervisor.messages.answers import Certificate, CheckFailure, CheckResult, Flake
 from forgepool.supervisor.messages.requests import CheckRequest
@@ -81,6 +82,7 @@ def _take(one: TriedCheck, runs: CheckRuns, host: str, found: _Findings) -> None
     if last.failure is not None and not known:
         if (why := missing_program(last.failure, "")) is not None:
             found.lacking.append(why)
+        note_misses(check, runs, runs.at_tip, _failed(one, last))
         found.failures[check.name] = last.failure.model_copy(update={"tests": _failed(one, last), "command": check.run})
         return
     if flaked:
@@ -100,7 +102,9 @@ def _take(one: TriedCheck, runs: CheckRuns, host: str, found: _Findings) -> None
         findings=len(known) if last.ran.has_problems else 0,
         against=(runs.at_tip.of(check),),
     )
-    more = {"tests": last.ran.evidence.tests, "reused": one.reused}
+    proofs = trace_tip(check, runs, last.ran, last.seconds, reused=one.reused)
+    traced = "" if proofs is None else proofs.words
+    more = {"tests": last.ran.evidence.tests, "reused": one.reused, "traced": traced}
     found.certificates[check.name] = certificate.model_copy(update=more)
 
 

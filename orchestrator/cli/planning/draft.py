@@ -30,7 +30,7 @@ DRAFTS = "draft-*.yaml"
 """The files of the drafts in the folder of a planning."""
 _OF_PLAN = ("target", "review", "budget", "assets", "landing", "survey")
 _OF_TASKS = ("waive", "review", "policy", "network", "unattended", "unchanged", "env")
-_OF_CHECKS = ("waive", "network", "baseline")
+_OF_CHECKS = ("waive", "network", "baseline", "traced")
 _AGENTS = ("cli", "acp", "scripted")
 
 

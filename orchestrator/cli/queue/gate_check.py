@@ -162,7 +162,7 @@ def _place(path: str, line: int) -> str:
 
 
 def _green(one: Certificate) -> str:
-    told = ["cached from the same inputs" if one.reused else f"{one.seconds:.1f} s"]
+    told = ["cached from the same inputs" if one.reused else f"{one.seconds:.1f} s", *filter(None, [one.traced])]
     if one.tests is not None:
         told.append("one test" if one.tests == 1 else f"{one.tests} tests")
     if one.findings:

@@ -18,7 +18,7 @@ import re
 import secrets
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,10 +105,12 @@ def function_of(test: str) -> str:
     return test.partition("[")[0] if test.endswith("]") else test
 
 
-def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str]) -> ReportOptions:
+def ask(
+    check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str], left_out: Sequence[str] = ()
+) -> ReportOptions:
     """
     Prepare the reports of a check. Call it just before the command, after its set-up; `tmp` is a folder the command may
-    write.
+    write. pytest collects no test of the files that are `left_out`.
 
     pytest is not asked where its settings have a report written already: the option can be given once, and that other
     file would be missing. Such a check names the file in its `reports`.
@@ -129,7 +131,8 @@ def ask(check: CheckDefinition, checkout: Path, tmp: Path, env: Mapping[str, str
     path = tmp / f"report-{secrets.token_hex(8)}.xml"
     # Family xunit1: it tells the file of each test, and no fixture warns that it cannot be used with the other one.
     # One module that cannot be imported would else keep all tests from running, and nothing would be known of them.
-    options = ("-o", "junit_family=xunit1", "--continue-on-collection-errors", f"--junitxml={path}")
+    options: tuple[str, ...] = ("-o", "junit_family=xunit1", "--continue-on-collection-errors", f"--junitxml={path}")
+    options += tuple(f"--ignore={file}" for file in left_out)
     both = " ".join(filter(None, (env.get("PYTEST_ADDOPTS", ""), shlex.join(options))))
     return ReportOptions(env={**env, "PYTEST_ADDOPTS": both}, checkout=checkout, pytest=path, baseline=baseline)
 

@@ -294,12 +294,13 @@ _MORE_KEYS = "needs: [first]\n    waive: [placeholder]\n    env: {PATH: /tmp}\n 
             {
                 "version: 1": "version: 1\ntarget: main",
                 "needs: [first]": _MORE_KEYS,
-                "  there: ls README.md": "  there: {run: ls README.md, voting: false}",
+                "  there: ls README.md": "  there: {run: ls README.md, voting: false, traced: true}",
                 "  agent: {builtin: {}}": "  agent: {cli: claude}",
             },
             [
                 "plan.yaml:2: 'target' is a key that only a person writes",
                 *(f"'{key}' is a key that only a person writes" for key in ("waive", "env", "unchanged")),
+                "'traced' of check 'there' is a person's to write",
                 "'voting' of check 'there' is a person's to write",
                 "'agent: cli' is a person's to choose",
             ],

@@ -123,6 +123,8 @@ class CheckBody(Message):
     """Accepted weaknesses: that it runs no test, or that its command cannot fail."""
     baseline: Literal["tip"] | None = None
     """With `tip`, failures of the target may stay, and only new ones count against a change."""
+    traced: bool = Field(default=False, exclude_if=lambda traced: not traced)
+    """Test files of pytest are not run in a tree in which all that they read is as it was when they were green."""
     voting: bool = True
     """Without a vote it runs and is reported, and keeps nothing out."""
 

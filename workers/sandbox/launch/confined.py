@@ -181,6 +181,8 @@ class ProcessStart:
     mark: Mapping[str, str]
     """The mark alone: bwrap itself gets nothing else of the environment."""
     standard: tuple[int, int, int]
+    trace: int | None = None
+    """A socket that gets what hears of the command's look-ups; only with `bubblewrap`."""
 
 
 class Held:
@@ -289,7 +291,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     confined = replace(confined, mounted=tuple(_mountable(confined)))
     texts = {"seccomp": _filter()} | {name: text.encode() for name, text in make_etc_files(confined).items()}
     copied = list_copied_files()
-    names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied]
+    traced = [] if start.trace is None else ["trace"]
+    names = ["args", "status", *(["block"] if confined.outlet else []), *texts, *copied, *traced]
     numbers = {name: FIRST_EXTRA + place for place, name in enumerate(names)}
     words = arguments(confined, start.env, start.cwd, tools=tools, numbers=numbers)
     if any("\0" in word for word in words):  # what follows it would be another of bwrap's arguments
@@ -297,6 +300,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
     texts["args"] = os.fsencode("\0".join((*words, "")))
     argv = (program, "--args", str(numbers["args"]), "--", *start.argv)
     request = _request(argv, start.mark, Path("/"), confined, tools)
+    if start.trace is not None:
+        request["trace"] = numbers["trace"]
     with contextlib.ExitStack() as closing, contextlib.ExitStack() as failing:
         given = {name: closing.enter_context(_file(text)) for name, text in texts.items()}
         given |= {name: closing.enter_context(FileIO(f"/etc/{name}")) for name in copied}
@@ -306,6 +311,8 @@ def _by_bubblewrap(start: ProcessStart, confined: Confinement, tools: Sequence[P
         go = None
         if confined.outlet is not None:
             given["block"], go = (closing.enter_context(end) for end in _pipe())
+        if start.trace is not None:
+            given["trace"] = closing.enter_context(FileIO(os.dup(start.trace)))
         descriptors = [*start.standard, *(given[name].fileno() for name in names)]
         pid = launch(request, descriptors, confined.groups)
         given["status"].close()

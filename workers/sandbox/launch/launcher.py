@@ -133,6 +133,8 @@ if TYPE_CHECKING:
         mounts: Mounts
         files: Files
         """Set for the fallback: Landlock and seccomp, under a keeper. Without it only what must hold before bwrap."""
+        trace: int
+        """The number of the socket that gets the descriptor which hears of the command's look-ups."""
 
     class Message(TypedDict, total=False):
         """Exactly one of the three."""
@@ -302,6 +304,8 @@ def _become(request: "Request", descriptors: list[int], failed: OSError | None) 
         _prepare(request)
         if "files" in request:
             _confine(request["files"])
+        if "trace" in request:
+            _tell_look_ups(request["trace"])
         os.execvpe(request["argv"][0], request["argv"], request["env"])
     except BaseException as trouble:
         # A program's own name says more than the number of its mistake.
@@ -344,3 +348,11 @@ def _confine(files: "Files") -> None:
     """Apply the fallback's boundary. Seccomp comes last, because it refuses what Landlock needs."""
     landlock.restrict_files(files["readable"], files["writable"])
     seccomp.install(seccomp.program(network="none", unix=False))
+
+
+def _tell_look_ups(channel: int) -> None:
+    """Hand the harness what hears of all look-ups from here on; the command itself gets neither end."""
+    with socket.socket(fileno=channel) as harness:
+        listener = seccomp.listen()
+        socket.send_fds(harness, [b"x"], [listener])
+        os.close(listener)

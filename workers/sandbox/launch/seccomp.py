@@ -18,7 +18,7 @@ import errno
 import os
 import struct
 
-from forgepool.worktrees.git.landlock import give_up_privileges, prctl
+from forgepool.worktrees.git.landlock import call, give_up_privileges, prctl
 
 Numbers = tuple[int, int | None]
 """A call's numbers on x86_64 and aarch64."""
@@ -78,6 +78,13 @@ TOLD_APART = _numbers("""
 """)
 """Calls refused for some of their arguments."""
 
+LOOK_UPS = _numbers("""
+    open 2 -, openat 257 56, stat 4 -, lstat 6 -, newfstatat 262 79, statx 332 291, access 21 -, faccessat 269 48,
+    faccessat2 439 439, readlink 89 -, readlinkat 267 78, execve 59 221, execveat 322 281, chdir 80 49, link 86 -,
+    linkat 265 37, symlink 88 -, symlinkat 266 36, mkdir 83 -, mkdirat 258 34
+""")
+"""Calls by which a program finds out what lies at a path; a traced command tells each of them before it happens."""
+
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` would take longer to import than all of the rest.
@@ -95,8 +102,10 @@ _X32 = 0x40000000
 _LOAD, _AND, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x35, 0x45, 0x06
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 """Offsets in `struct seccomp_data`."""
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERRNO, _TELL = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_FILTER, _NEW_LISTENER = 1, 8
 
 _NEW_NAMESPACE = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
@@ -155,11 +164,40 @@ def install(program: bytes) -> None:
         OSError: the kernel accepts no filter; `no_new_privs` may be set all the same.
     """
     give_up_privileges()
-    instructions = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
-    pointed = ctypes.create_string_buffer(described, len(described))
+    kept, pointed = _described(program)
     otherwise = "the kernel takes no filter of system calls"
     prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(pointed), otherwise=otherwise)
+    del kept
+
+
+def listen() -> int:
+    """
+    Have the calling thread, and all it starts, tell of each look-up; return the descriptor that hears them.
+
+    Until it is read and answered, a call waits. A refusal by another filter comes first, and is not told.
+
+    Raises:
+        OSError: the kernel takes no such filter.
+    """
+    column, arch = _MACHINES[os.uname().machine]
+    told = [(_LOAD, 0, 0, _ARCH_AT), *_unless(_EQUAL, arch, _answer(_ALLOW)), (_LOAD, 0, 0, _NUMBER_AT)]
+    for numbers in LOOK_UPS.values():
+        told += _on(numbers, column, _answer(_TELL))
+    instructions = b"".join(struct.pack("<HBBI", *each) for each in told + _answer(_ALLOW))
+    give_up_privileges()
+    kept, pointed = _described(instructions)
+    otherwise = "the kernel takes no filter that tells of system calls"
+    address = ctypes.addressof(pointed)
+    descriptor = call(_SECCOMP[os.uname().machine], _SET_FILTER, _NEW_LISTENER, address, otherwise=otherwise)
+    del kept
+    return descriptor
+
+
+def _described(program: bytes) -> "tuple[ctypes.Array[ctypes.c_char], ctypes.Array[ctypes.c_char]]":
+    """Return the program's bytes, to be kept alive, and the `struct sock_fprog` that points to them."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    return instructions, ctypes.create_string_buffer(described, len(described))
 
 
 def _refusals(network: str) -> list[tuple[Numbers, int]]:

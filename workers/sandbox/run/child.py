@@ -120,11 +120,13 @@ def start(
     pass_fds: tuple[int, ...] = (),
     stdin: Path | int | None = None,
     errors: int | None = None,
+    trace: int | None = None,
 ) -> Child:
     """
     Start a program as a member of its family. Both outputs go into `output`, unless `errors` is given.
 
     Its input is a file or a descriptor; without one it is empty. A confined program gets no further descriptors.
+    `trace` is the socket of a `FileTrace`, which only bubblewrap's commands use.
 
     Raises:
         OSError, ValueError: it cannot be started, or not confined as requested; nothing runs.
@@ -148,7 +150,7 @@ def start(
         else:
             standard = (given, output, output if errors is None else errors)
             mark = family.environment({})
-            begin = ProcessStart(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard)
+            begin = ProcessStart(argv=argv, cwd=cwd, env={**env, **mark}, mark=mark, standard=standard, trace=trace)
             pid, held = start_confined(begin, confined)
             child = Child(pid, held=held)
         family.register(child.pid)

@@ -19,6 +19,7 @@ from typing import Literal
 
 from forgepool.workers.sandbox import tree
 from forgepool.workers.sandbox.run.child import Child, start
+from forgepool.workers.sandbox.run.file_trace import FileTrace
 from forgepool.workers.sandbox.run.output import CommandLog
 from forgepool.workers.sandbox.run.usage import UsageWatch
 from forgepool.workers.sandbox.tree import Kin, new_family
@@ -141,6 +142,8 @@ class Command:
     """A file for its standard input, which is empty otherwise."""
     watch: Path | None = None
     """A folder in which any change counts as output. Checked only when output has ceased."""
+    trace: FileTrace | None = None
+    """Takes down the paths it looks up; only with `bubblewrap`, and incomplete at any other level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,6 +238,8 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
             output.close()
             ran = child.began()
             child.close()
+            if command.trace is not None:
+                command.trace.end()
         if how == "exit" and not ran:
             return _not_started(command, _why_not_begun(command, _last_line(output.tail)))
     return Ended(
@@ -251,16 +256,22 @@ def run(command: Command, *, stop: Callable[[], bool] = never, hear: Callable[[b
 
 
 def _start(command: Command, output: int, family: Kin) -> Child:
-    return start(
-        command.argv,
-        cwd=command.cwd,
-        env=command.env,
-        output=output,
-        pass_fds=command.pass_fds,
-        confined=command.confined,
-        family=family,
-        stdin=command.stdin,
-    )
+    trace = command.trace.begin() if command.trace is not None else None
+    try:
+        return start(
+            command.argv,
+            cwd=command.cwd,
+            env=command.env,
+            output=output,
+            pass_fds=command.pass_fds,
+            confined=command.confined,
+            family=family,
+            stdin=command.stdin,
+            trace=trace,
+        )
+    finally:
+        if command.trace is not None:
+            command.trace.close_start()
 
 
 def _why_not_begun(command: Command, complaint: str) -> str:

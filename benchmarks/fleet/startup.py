@@ -1,7 +1,7 @@
 """
 Prints the CPU seconds of starting: commands, a host's worker processes, and a run on one machine; then memory per task.
 
-    python benchmarks/startup.py [--rounds 7] [--only TEXT]
+    python benchmarks/fleet/startup.py [--rounds 7] [--only TEXT]
 
 CPU is user and system time of the whole process tree, the least of all rounds. A round goes through all rows, so that
 the machine's other work meets all of them alike. The baseline is `python -c pass`. The modules are those that the first
@@ -27,6 +27,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import redis
+
+sys.path.append(str(Path(__file__).parents[1]))
+
 from road import _PR_SET_CHILD_SUBREAPER, environment, measure, run_command
 
 from forgepool.orchestrator.launch.embedded import redis_binary
