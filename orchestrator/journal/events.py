@@ -36,6 +36,7 @@ from forgepool.orchestrator.journal.queue_events import (
     GateThawed,
     TipMoved,
 )
+from forgepool.orchestrator.journal.race_events import RacerPromoted, RacerWithdrawn
 from forgepool.orchestrator.journal.run_events import (
     BudgetSet,
     CarDissolved,
@@ -83,8 +84,6 @@ from forgepool.orchestrator.journal.task_events import (
     OrderSent,
     ParkedFor,
     ProfileChosen,
-    RacerPromoted,
-    RacerWithdrawn,
     ReviewAnswered,
     ReviewAwaited,
     ReviewSent,

@@ -57,8 +57,7 @@ log = structlog.get_logger()
 WAIT_S = 0.2
 _KEEPING_S = 10.0
 """Longest wait at the end of a run for the files of cancelled attempts."""
-_AWAY_PAUSE_S = 0.2
-_ANNOUNCE_S = 0.2
+_AWAY_PAUSE_S = _ANNOUNCE_S = 0.2
 _MOST_ROUNDS = 10_000
 """Decisions in one turn: what would be decided without end is not, and answers are heard in between."""
 

@@ -31,7 +31,6 @@ from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
 from forgepool.orchestrator.plan.readiness import preview
 from forgepool.orchestrator.plan.validation.facts import Fault
 from forgepool.orchestrator.run.hub import CannotRun, Hub, open_hub, read_plan
-from forgepool.orchestrator.run.run_folder import list_races
 from forgepool.orchestrator.state.post_merge import fit_to_build_on
 from forgepool.supervisor.checks.results.failures import describe_red_base
 from forgepool.supervisor.messages.answers import CheckResult
@@ -263,10 +262,19 @@ def describe_plan(plan: Plan, hub: Hub, problems: list[str]) -> PlanPreview:
         "width": shown.width,
         "width_is_exact": shown.width_is == "exact",
         "waves": [list(wave) for wave in shown.waves],
-        "races": dict(list_races(course, Settings())),
+        "races": _explain_races(course),
         "conflicts": conflicts,
         "problems": problems,
     }
+
+
+def _explain_races(course: PlanIndex) -> dict[str, str]:
+    if not any(task.race for task in course.plan.tasks):
+        return {}
+    # Imported late: it reads what earlier runs took.
+    from forgepool.orchestrator.run.run_folder import list_races
+
+    return dict(list_races(course, Settings()))
 
 
 def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:

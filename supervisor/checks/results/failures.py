@@ -2,10 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from forgepool.supervisor.checks.results.judging import CheckJudgement, Ran
-from forgepool.supervisor.checks.results.reports import ReportedCase
 from forgepool.supervisor.messages.answers import CheckFailure
+
+# `forgepool check` imports the sentences below, and needs nothing that runs checks.
+if TYPE_CHECKING:
+    from forgepool.supervisor.checks.results.judging import CheckJudgement, Ran
+    from forgepool.supervisor.checks.results.reports import ReportedCase
 
 _MISSING = re.compile(r"(?:^|[\s:])([^\s:]+): (?:command )?(not found|No such file or directory|Permission denied)\b")
 _NO_PROGRAM, _NOT_EXECUTABLE = 127, 126
@@ -39,13 +43,13 @@ def name_failure(failure: CheckFailure) -> str:
     return f"the set-up of check '{failure.check}'" if failure.setup else f"check '{failure.check}'"
 
 
-def find_cases(ran: Ran, tests: Sequence[str]) -> tuple[ReportedCase, ...]:
+def find_cases(ran: "Ran", tests: Sequence[str]) -> "tuple[ReportedCase, ...]":
     """Return these tests as a run reports them; none if it misses one."""
     shown = {case.id: case for case in ran.evidence.report.cases} if ran.evidence.report is not None else {}
     return tuple(shown[one] for one in tests) if shown.keys() >= set(tests) else ()
 
 
-def list_problems(ran: Ran, judgement: CheckJudgement) -> tuple[str, ...]:
+def list_problems(ran: "Ran", judgement: "CheckJudgement") -> tuple[str, ...]:
     """Return the errors of the deciding tests; one that only an earlier run reported is shown by its id."""
     cases = ran.evidence.report.cases if ran.evidence.report is not None else ()
     shown = {case.id: case.error for case in cases}

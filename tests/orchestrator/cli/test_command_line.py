@@ -75,9 +75,9 @@ _HEAVY = {"celery", "redis", "anthropic", "openai", *_LOGGED}
         ("--version", {}, 230),
         ("--help", {}, 180),
         ("", _COMPLETING, 180),
-        ("runs", {}, 480),
-        ("status run-of-nobody", {}, 480),
-        ("events run-of-nobody", {}, 480),
+        ("runs", {}, 485),
+        ("status run-of-nobody", {}, 485),
+        ("events run-of-nobody", {}, 485),
         ("check plan.yaml", {}, 600),
     ],
 )
