@@ -30,8 +30,11 @@ _OF_CI = (
     r"CI|CONTINUOUS_INTEGRATION|GITHUB_(ACTIONS?|RUN_\w+|WORKFLOW|JOB)?|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w*|BUILDKITE|"
     r"TF_BUILD|BUILD_(NUMBER|ID)|TEAMCITY_VERSION|APPVEYOR|DRONE|CODEBUILD_BUILD_ID"
 )
-_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI}|TEST_?)$"
-_OF_OURS = r"fpool|forgepool|/checkouts/"
+_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI})$"
+_TEST_WORD = r"^TEST_?$"
+"""A variable or its prefix, and as often the value of a setting."""
+_OF_OURS = r"fpool|forgepool"
+_FOLDERS = r"os\.(getcwd|getenv|environ)|(pathlib\.)?Path\.(cwd|home)|tempfile\.gettempdir"
 _OWN = r"'/proc/(self|thread-self|1|\S*getppid\S*)/"
 
 
@@ -70,13 +73,16 @@ _PYTHON = (
     _row(r"sys\.(stdout|stderr|stdin)", r"^_pytest|^EncodedFile$|^CaptureIO$|^DontReadFromInput$", "function"),
     _row(r"'@py(test_ar|_builtins)"),
     _row(r"os\.(environb?|getenv)", _VARIABLES, "function"),
+    _row(r"os\.(environb?|getenv)", _TEST_WORD, "function", certain=False),
     _row(r"importlib\.util\.find_spec", r"^(_?pytest|nose|xdist)$", "function", certain=False),
-    _row(r"os\.(getcwd|getenv|environ)|(pathlib\.)?Path\.(cwd|home)|tempfile\.gettempdir", _OF_OURS, "function"),
+    _row(_FOLDERS, _OF_OURS, "function"),
+    _row(_FOLDERS, r"/checkouts/", "function", certain=False),
     _row(r"psutil\.Process\(\).*", _RUNNERS),
     _row(
         r"(socket\.gethostname|platform\.node|getpass\.getuser|os\.getlogin)",
         r"^(sandbox|agent|runner|ci)$",
         "function",
+        certain=False,
     ),
     *_PROC,
 )
@@ -85,6 +91,7 @@ _SCRIPT = (
     _row(r"(process|import\.meta)\.env\.(NODE_ENV|MODE)", r"^test$", "function", certain=False),
     _row(r"process\.env\.npm_(lifecycle_\w+|command)", r"^test", "function", certain=False),
     _row(r"process\.env", _VARIABLES, "function"),
+    _row(r"process\.env", _TEST_WORD, "function", certain=False),
     _row(
         r"new Error\.stack|Error\.(captureStackTrace|prepareStackTrace)", _SCRIPT_RUNNERS + r"|^tests?$|\.(test|spec)\."
     ),
@@ -97,16 +104,17 @@ _SCRIPT = (
     _row(r"import\.meta\.vitest", certain=False),
     *_PROC,
 )
+_TESTS = r"(?<![a-z])tests?(?![a-z])"
 _RUST = (
     _row(r"(std::)?env::var(_os)?\(", r"^(NEXTEST|RUST_TEST)\w*$", "function"),
     _row(r"(std::)?env::var(_os)?\(", r"^CARGO(_\w+)?$", "function", certain=False),
     _row(r"(std::)?env::vars(_os)?\(", rf"^(CARGO|NEXTEST|RUST_TEST)|{_VARIABLES}", "function"),
-    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"test|::", "function"),
-    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"^main$", "function", certain=False),
-    _row(
-        r"(std::)?env::(args(_os)?|current_exe)\(", r"/?\bdeps\b|nextest|--nocapture|--test-threads|--exact", "function"
-    ),
-    _row(r"(std::backtrace::)?Backtrace::(force_)?capture\(", r"test", "function"),
+    _row(r"(std::)?env::vars(_os)?\(", _TEST_WORD, "function", certain=False),
+    _row(r"(std::)?(thread::)?current\(\)\.name\(", _TESTS, "function"),
+    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"^main$|::", "function", certain=False),
+    _row(r"(std::)?env::(args(_os)?|current_exe)\(", r"/deps\b|nextest|--nocapture|--test-threads", "function"),
+    _row(r"(std::)?env::(args(_os)?|current_exe)\(", r"\bdeps\b|^--exact$", "function", certain=False),
+    _row(r"(std::backtrace::)?Backtrace::(force_)?capture\(", _TESTS, "function"),
     *_PROC,
 )
 QUESTIONS = {"python": _PYTHON, **dict.fromkeys(SCRIPTS, _SCRIPT), "rust": _RUST}

@@ -53,3 +53,23 @@ def test_tests_and_their_helpers_may_ask(path: str) -> None:
         "rs": 'fn main() { std::env::var("CARGO_CFG_TEST").unwrap(); }\n',
     }
     assert weights(path, asked[path.rpartition(".")[2]]) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/app/a.py", "import os\n\n\ndef f():\n    return os.environ['APP_ENV'] in ('DEV', 'TEST', 'PROD')\n"),
+        ("src/app/a.py", "import socket\n\n\ndef f():\n    return {'kind': 'agent', 'host': socket.gethostname()}\n"),
+        ("src/app/a.py", "from pathlib import Path\n\n\ndef f():\n    return Path.home() / '.cargo/git/checkouts/'\n"),
+        ("src/a.js", "const sure = () => process.env.APP_ENV === 'TEST';\n"),
+        ("src/main.rs", 'fn main() { match std::env::args().nth(1).unwrap().as_str() { "deps" => a(), _ => b() } }\n'),
+        ("src/main.rs", 'fn main() { let exact = std::env::args().any(|one| one == "--exact"); }\n'),
+        ("src/lib.rs", 'fn f() { log("pool::worker", std::thread::current().name()); }\n'),
+    ],
+)
+def test_words_that_honest_code_has_as_well_block_nothing(path: str, text: str) -> None:
+    assert weights(path, text) <= {"attention"}
+
+
+def test_a_word_that_only_holds_another_is_no_question_about_tests() -> None:
+    assert weights("src/lib.rs", 'fn f() { send("latest", Backtrace::capture()); }\n') == set()
