@@ -5,6 +5,7 @@ Each case in `detours.yaml` has an honest twin, which differs only in what matte
 tested with `scan_harness`.
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -73,3 +74,18 @@ def test_words_that_honest_code_has_as_well_block_nothing(path: str, text: str) 
 
 def test_a_word_that_only_holds_another_is_no_question_about_tests() -> None:
     assert weights("src/lib.rs", 'fn f() { send("latest", Backtrace::capture()); }\n') == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/app/a.py", "x = '/proc/" + "getppid" * 20_000 + "'\n"),
+        ("src/app/a.py", "import os\n" + "def f():\n    return os.environ['CI']\n" * 8_000),
+        ("src/lib.rs", "#[cfg(test)]\n" * 8_000 + "fn a() {}\n"),
+    ],
+    ids=["a long path", "many questions", "many attributes"],
+)
+def test_a_file_is_looked_through_in_a_time_that_grows_with_it_alone(path: str, text: str) -> None:
+    began = time.monotonic()
+    weights(path, text)
+    assert time.monotonic() - began < 30
