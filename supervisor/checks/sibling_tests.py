@@ -72,7 +72,8 @@ def _written_tests(place: CheckPlace, returned: CommitId) -> dict[str, str]:
     git = place.mirror.git
     parents = read_commit(git, returned).parents
     touched = list_touched_paths(changes(git, parents[0], returned)) if parents else ()
-    return files_of(git, returned, [path for path in touched if is_test_path(path)])
+    tests = frozenset(filter(is_test_path, touched))
+    return {path: facts for path, facts in files_of(git, returned, tests).items() if path in tests}
 
 
 def _takes_files(check: CheckDefinition) -> bool:

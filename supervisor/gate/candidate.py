@@ -12,7 +12,7 @@ from forgepool.supervisor.checks.non_voting import advice
 from forgepool.supervisor.checks.results.protected import commit_of, excuse_of, protect_tree
 from forgepool.supervisor.checks.results.touched import covers, free_touched, owners_of
 from forgepool.supervisor.checks.running import CheckProgress
-from forgepool.supervisor.checks.runs import CheckRuns
+from forgepool.supervisor.checks.runs import CheckRuns, Untold
 from forgepool.supervisor.checks.sibling_tests import find_failing
 from forgepool.supervisor.checks.trial import Sample, TrialFindings, try_checks
 from forgepool.supervisor.gate.requirements import Demands
@@ -22,15 +22,25 @@ from forgepool.supervisor.messages.requests import CheckRequest, EntryRef
 from forgepool.supervisor.regeneration.kept import joint_patch_id
 from forgepool.supervisor.regeneration.regenerate import Remaking
 from forgepool.workers.policy.gate_file.document import as_check
+from forgepool.workers.policy.network import HostsRefused
+from forgepool.workers.sandbox.layers import NoSandbox
+from forgepool.workers.schema.mistakes import DocumentWrong
 from forgepool.workers.workspace.refs import ensure_from_hub
 from forgepool.workers.workspace.scans.findings import ScanFinding, Weight
-from forgepool.workers.workspace.scans.subject import Subject
+from forgepool.workers.workspace.scans.subject import Subject, finding, printable
+from forgepool.worktrees.checkouts.checkout import Unusable
+from forgepool.worktrees.commits.changes import FileTooLarge
 from forgepool.worktrees.commits.compose import Composed, ComposedStep, tree_of
 from forgepool.worktrees.commits.diff import FileDiff, diff_tail, tree_diff
 from forgepool.worktrees.git.git import CommitId, Git, GitFailed
 from forgepool.worktrees.hub.hub import HubUnusable
 from forgepool.worktrees.hub.mirror import MissingCommit
 
+_NO_EVIDENCE = (
+    *(GitFailed, MissingCommit, HubUnusable, Unusable, OSError, FileTooLarge),
+    *(NoSandbox, HostsRefused, DocumentWrong, Untold),
+)
+"""Trouble that leaves further evidence out; where it stands in the way of the checks, these have told it."""
 _ERROR_CHARACTERS = 200
 _MOST_SHOWN = 5
 
@@ -204,21 +214,20 @@ class ComposedCandidate:
         sibling = CommitId(entry.returned.commit)
         try:
             ensure_from_hub(place.mirror, sibling, entry.returned.ref, self.request.anchor)
-        except (GitFailed, MissingCommit, HubUnusable):
+            failing = find_failing(self.runs.checks, self.composed.tree, sibling, place, base=self.runs.tip)
+        except _NO_EVIDENCE:
             return ()
-        failing = find_failing(self.runs.checks, self.composed.tree, sibling, place, base=self.runs.tip)
         weight: Weight = "attention" if self._looked_at(entry) else "note"
         values = [each.value for subject in subjects for each in find_secrets(subject)]
         return tuple(
-            ScanFinding(
-                rule="sibling-tests",
-                path=case.file,
-                weight=weight,
+            finding(
+                "sibling-tests",
+                weight,
+                f"'{printable(hide_values(case.id, values))}', a test that attempt {entry.returned.attempt} wrote, "
+                "passes on that attempt's work and fails on this one; that work was returned, so the test may be wrong",
+                case.file,
                 text=hide_values(case.error, values)[:_ERROR_CHARACTERS],
-                said=f"'{case.id}', a test that attempt {entry.returned.attempt} wrote, passes on that attempt's work "
-                "and fails on this one; that work was returned, so the test may be wrong",
-                entry=entry.task,
-            )
+            ).model_copy(update={"entry": entry.task})
             for case in failing[:_MOST_SHOWN]
         )
 

@@ -5,7 +5,9 @@ The strictest finding decides: one denied command among a hundred denies them al
 an advice how to write it, and what no rule mentions is never allowed. The sandbox holds what a policy cannot see.
 """
 
+import fnmatch
 import glob
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -70,7 +72,8 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.]*://\S*|$")
 _AT_HOME = re.compile(r"~([a-z_][\w.-]*)?(/[\w./@%+-]*)?", re.ASCII)
 _CD = ShellWord(text="cd", static=True, written="cd")
 _TMP = (Path("/tmp"), Path("/var/tmp"))
-_MOST_MATCHES = 1_000
+_MOST_MATCHES, _MOST_NAMES = 1_000, 50_000
+"""The files of a pattern that are judged, and the names that are looked through for them: links can make loops."""
 _RAISING = frozenset({"sudo", "doas", "su", "runuser", "pkexec", "chroot", "nsenter", "unshare"})
 """Wrappers that run a command as another user or elsewhere, which no rule for the command alone covers."""
 
@@ -220,8 +223,30 @@ def _folders_of(word: ShellWord, cwd: Path | None, ground: Ground) -> Iterator[R
 def _matched(word: ShellWord, cwd: Path | None) -> Iterator[ShellWord]:
     """Yield the files that a pattern stands for now."""
     if cwd is not None:
-        for name in islice(glob.iglob(word.written, root_dir=cwd), _MOST_MATCHES):  # noqa: PTH207 - a lazy one
+        for name in islice(_expand(word.written.split("/"), cwd), _MOST_MATCHES):
             yield ShellWord(text=name, static=True, written=name)
+
+
+def _expand(parts: list[str], cwd: Path) -> Iterator[str]:
+    left, waiting = _MOST_NAMES, [("", 0)]
+    while waiting and left > 0:
+        path, at = waiting.pop()
+        left -= 1
+        if at == len(parts):
+            if os.path.lexists(cwd / path):
+                yield path
+            continue
+        names = [parts[at]]
+        if glob.has_magic(parts[at]):
+            try:
+                there = [each.name for each in (cwd / path).iterdir()]
+            except (OSError, ValueError):
+                continue
+            left -= len(there)
+            shown = (name for name in there if parts[at].startswith(".") or not name.startswith("."))
+            names = fnmatch.filter(shown, parts[at])
+        after = "/" if at + 1 < len(parts) else ""
+        waiting.extend((f"{path}{name}{after}", at + 1) for name in reversed(names))
 
 
 def _without_file(call: ProgramCall, word: ShellWord) -> ProgramCall:

@@ -105,7 +105,7 @@ def read_gate_at_base(work: AttemptWork) -> GateFile | None:
 
     terms = work.order.scans or ScanTerms()
     setups = {setup.name: setup.run for setup in work.order.setups}
-    checks = [CheckDefinition.model_validate_json(text) for text in terms.definitions] or [
+    checks = [CheckDefinition.model_validate_json(text, extra="ignore") for text in terms.definitions] or [
         CheckDefinition(name=name, run=run, setup=setups.get(name)) for name, run in terms.checks.items()
     ]
     try:

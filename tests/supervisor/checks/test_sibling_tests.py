@@ -81,3 +81,20 @@ def test_a_returned_work_that_the_hub_has_no_longer_shows_nothing(gate: Gate) ->
     assert "returned" not in gate.entry("other", {"c": "1\n"}).model_dump()  # which an older supervisor refuses
     gone = EntryRef(task="size", attempt=1, commit="0" * 40, ref="refs/heads/gone", message="")
     assert told(gate.examine(gate.request(again(gate, gone, {"c": "1\n"}), check("true")))) == []
+
+
+def test_trouble_with_these_tests_leaves_the_verdict_alone(gate: Gate) -> None:
+    """The place of their log is taken."""
+    gate.hub.commit(SIZE, message="begin")
+    request = gate.request(again(gate, gate.entry("size", RETURNED), {"size.py": SIZE["size.py"] + "\n"}), TESTS)
+    logs = gate.settings.home / "runs" / request.run / "logs" / "checks" / request.request_id
+    (logs / "sibling-test.log").mkdir(parents=True)
+    assert told(gate.examine(request)) == []
+
+
+def test_only_what_the_returned_work_wrote_is_taken_from_it_however_much_that_is(gate: Gate) -> None:
+    gate.hub.commit(SIZE, message="begin")
+    many: dict[str, str | None] = {f"tests/data/{number}.txt": f"{number}\n" for number in range(600)}
+    entry = again(gate, gate.entry("size", RETURNED | many), {"size.py": SIZE["size.py"] + "\n"})
+    ((_, said, _),) = told(gate.examine(gate.request(entry, TESTS)))
+    assert "test_negative" in said

@@ -1,6 +1,7 @@
 """The shipped rules decide about each command that the shell's grammar allows: a table."""
 
 import shlex
+import time
 from pathlib import Path
 
 import pytest
@@ -396,6 +397,25 @@ def test_any_text_is_judged_and_never_allowed_by_an_empty_policy(text: str, wrap
     )
     assert judged.decision in ("deny", "prompt")
     assert judged.commands is None or judged.decision in ("deny", "prompt")
+
+
+def test_a_pattern_among_links_that_lead_in_circles_is_judged_in_time(tmp_path: Path) -> None:
+    """Each of the files that it stands for counts, and no loop is walked to its end."""
+    for number in range(10):
+        (tmp_path / f"link{number}").symlink_to(".")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.py").write_text("x")
+    rule = "{match: {tool: read_file, path: src/a.py}, decision: deny, reason: x}"
+    ground = Ground(root=tmp_path.resolve(), home=Path("/home/x"))
+    began = time.monotonic()
+    assert (
+        judge_command(policy_of(person=None).during("execute"), "cat " + "*/" * 12 + "none*", ground).decision
+        == "allow"
+    )
+    assert time.monotonic() - began < 10
+    assert judged_by(rule, "cat src/*.py", ground).decision == "deny"
+    assert judged_by(rule, "cat */*.py", ground).decision == "deny"
 
 
 def judged_by(rules: str, script: str, ground: Ground) -> PolicyJudgement:

@@ -217,7 +217,7 @@ def _known(path: str) -> tuple[Weight, str] | None:
     if (what := next(by_folder, _NAMES.get(folded.rpartition("/")[2]))) is not None:
         return "blocks", f"this is {what}"
     rule = find_path_rule(path)
-    if rule is None or folded.endswith(EDITOR_SETTINGS):
+    if rule is None or path.endswith(EDITOR_SETTINGS):
         return None
     if rule.name == INSTRUCTS:
         return "attention", _INSTRUCTS

@@ -45,6 +45,7 @@ PEOPLES = (
     ),
     *(".cursor/mcp.json", ".gemini/settings.json", "mise.toml", ".tool-versions", "pip.conf", "uv.toml", ".yarnrc.yml"),
     *(".pnpmfile.cjs", "bunfig.toml", "web/.husky/pre-push", ".git-hooks/pre-push", "lefthook.yml", ".Envrc"),
+    *(".roo/mcp.json", ".kiro/settings/mcp.json", ".junie/mcp/mcp.json", ".vscode/Settings.json"),
 )
 """Files that run by themselves on the machines of people."""
 INSTRUCTIONS = (

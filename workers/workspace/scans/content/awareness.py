@@ -30,8 +30,11 @@ _OF_CI = (
     r"CI|CONTINUOUS_INTEGRATION|GITHUB_(ACTIONS?|RUN_\w+|WORKFLOW|JOB)?|GITLAB_CI|CIRCLECI|TRAVIS|JENKINS_\w*|BUILDKITE|"
     r"TF_BUILD|BUILD_(NUMBER|ID)|TEAMCITY_VERSION|APPVEYOR|DRONE|CODEBUILD_BUILD_ID"
 )
-_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI}|TEST_?)$"
-_OF_OURS = r"fpool|forgepool|/checkouts/"
+_VARIABLES = rf"^(?:{_OF_CHECKS}|{_OF_CI})$"
+_TEST_WORD = r"^TEST_?$"
+"""A variable or its prefix, and as often the value of a setting."""
+_OF_OURS = r"fpool|forgepool"
+_FOLDERS = r"os\.(getcwd|getenv|environ)|(pathlib\.)?Path\.(cwd|home)|tempfile\.gettempdir"
 _OWN = r"'/proc/(self|thread-self|1|\S*getppid\S*)/"
 
 
@@ -70,13 +73,16 @@ _PYTHON = (
     _row(r"sys\.(stdout|stderr|stdin)", r"^_pytest|^EncodedFile$|^CaptureIO$|^DontReadFromInput$", "function"),
     _row(r"'@py(test_ar|_builtins)"),
     _row(r"os\.(environb?|getenv)", _VARIABLES, "function"),
+    _row(r"os\.(environb?|getenv)", _TEST_WORD, "function", certain=False),
     _row(r"importlib\.util\.find_spec", r"^(_?pytest|nose|xdist)$", "function", certain=False),
-    _row(r"os\.(getcwd|getenv|environ)|(pathlib\.)?Path\.(cwd|home)|tempfile\.gettempdir", _OF_OURS, "function"),
+    _row(_FOLDERS, _OF_OURS, "function"),
+    _row(_FOLDERS, r"/checkouts/", "function", certain=False),
     _row(r"psutil\.Process\(\).*", _RUNNERS),
     _row(
         r"(socket\.gethostname|platform\.node|getpass\.getuser|os\.getlogin)",
         r"^(sandbox|agent|runner|ci)$",
         "function",
+        certain=False,
     ),
     *_PROC,
 )
@@ -85,6 +91,7 @@ _SCRIPT = (
     _row(r"(process|import\.meta)\.env\.(NODE_ENV|MODE)", r"^test$", "function", certain=False),
     _row(r"process\.env\.npm_(lifecycle_\w+|command)", r"^test", "function", certain=False),
     _row(r"process\.env", _VARIABLES, "function"),
+    _row(r"process\.env", _TEST_WORD, "function", certain=False),
     _row(
         r"new Error\.stack|Error\.(captureStackTrace|prepareStackTrace)", _SCRIPT_RUNNERS + r"|^tests?$|\.(test|spec)\."
     ),
@@ -97,16 +104,17 @@ _SCRIPT = (
     _row(r"import\.meta\.vitest", certain=False),
     *_PROC,
 )
+_TESTS = r"(?<![a-z])tests?(?![a-z])"
 _RUST = (
     _row(r"(std::)?env::var(_os)?\(", r"^(NEXTEST|RUST_TEST)\w*$", "function"),
     _row(r"(std::)?env::var(_os)?\(", r"^CARGO(_\w+)?$", "function", certain=False),
     _row(r"(std::)?env::vars(_os)?\(", rf"^(CARGO|NEXTEST|RUST_TEST)|{_VARIABLES}", "function"),
-    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"test|::", "function"),
-    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"^main$", "function", certain=False),
-    _row(
-        r"(std::)?env::(args(_os)?|current_exe)\(", r"/?\bdeps\b|nextest|--nocapture|--test-threads|--exact", "function"
-    ),
-    _row(r"(std::backtrace::)?Backtrace::(force_)?capture\(", r"test", "function"),
+    _row(r"(std::)?env::vars(_os)?\(", _TEST_WORD, "function", certain=False),
+    _row(r"(std::)?(thread::)?current\(\)\.name\(", _TESTS, "function"),
+    _row(r"(std::)?(thread::)?current\(\)\.name\(", r"^main$|::", "function", certain=False),
+    _row(r"(std::)?env::(args(_os)?|current_exe)\(", r"/deps\b|nextest|--nocapture|--test-threads", "function"),
+    _row(r"(std::)?env::(args(_os)?|current_exe)\(", r"\bdeps\b|^--exact$", "function", certain=False),
+    _row(r"(std::backtrace::)?Backtrace::(force_)?capture\(", _TESTS, "function"),
     *_PROC,
 )
 QUESTIONS = {"python": _PYTHON, **dict.fromkeys(SCRIPTS, _SCRIPT), "rust": _RUST}
@@ -118,7 +126,7 @@ _MAY_ASK = re.compile(
 )
 """Every file with a question holds one of these. All others need no tree."""
 _LONGEST = 400
-"""Bytes of the name of a called function."""
+"""Bytes of the name of a called function, or of a path."""
 _MOST_WORDS = 100
 _SETS = frozenset(["assignment", "variable_declarator", "const_item", "static_item"])
 _SETS_VARIABLES = re.compile(r"(setdefault|pop|putenv|setenv|set_var|remove_var|run|spawn|add_argument)$")
@@ -161,7 +169,8 @@ class _Places:
         self.literals: list[tuple[Node, str]] = []
         self.constants: dict[str, Node] = {}
         """The value of each name that the file sets outside of functions."""
-        self._said: dict[Question, list[Node]] = {}
+        self._said: dict[Question, tuple[list[Node], list[int]]] = {}
+        """The words of each question, and where they begin."""
         self._language = program.language or ""
         self._imported = read_imports(program.root, self._language)
         waiting: list[tuple[Node, tuple[Node, ...], Node | None, bool]] = [(program.root, (), None, False)]
@@ -176,7 +185,8 @@ class _Places:
 
     def _take(self, node: "Node", above: "tuple[Node, ...]", unit: "Node", within: bool) -> None:
         if node.type in _LITERALS and (text := string_of(node)) is not None:
-            self.names.append((node, f"'{text}", unit))
+            if len(text) < _LONGEST:
+                self.names.append((node, f"'{text}", unit))
             if not _is_no_word(node, text, above):
                 self.literals.append((node, text))
         elif self._language == "rust":
@@ -197,11 +207,12 @@ class _Places:
         """Return the words of a question that count in a unit, and whether they stand in it."""
         if row.words is None:
             return [], True
-        if (said := self._said.get(row)) is None:
-            said = self._said[row] = [word for word, text in self.literals if row.words.search(text)]
+        if row not in self._said:
+            words = [word for word, text in self.literals if row.words.search(text)]
+            self._said[row] = words, [word.start_byte for word in words]
+        said, starts = self._said[row]
         if not said:
             return [], False
-        starts = [word.start_byte for word in said]
         named = dict.fromkeys(text_of(each) for each in walk(unit) if each.type == "identifier")
         areas = [unit, *(self.constants[name] for name in named if name in self.constants)]
         spans = ((bisect_left(starts, area.start_byte), bisect_left(starts, area.end_byte)) for area in areas)
@@ -238,6 +249,8 @@ _TWICE = name_set("function_item const_item static_item struct_item enum_item ty
 _CHOSEN = frozenset(["use_declaration", "mod_item"])
 _WITHIN = frozenset(["block", "match_block"])
 _FORCED = re.compile(r"panic_handler|global_allocator|entry|no_mangle|lang\s*=")
+_HIGHEST = 60
+"""Nodes above an attribute that may be a module of tests. In a deep tree each takes as long as the tree is deep."""
 _TWINS = "tests get another version of this than users; let both have one"
 
 
@@ -245,12 +258,14 @@ def _of_conditions(program: ChangedProgram) -> Iterator[Oddity]:
     """Yield what Rust compiles for tests and otherwise for users. Modules of tests and their helpers are fine."""
     assert program.root is not None
     held: dict[tuple[int, str], list[tuple[bool, Node]]] = {}
+    below: dict[int, tuple[Node | None, bool]] = {}
     for node in walk(program.root):
+        below.update(_items_below(node))
         text = text_of(node) if node.type in ("macro_invocation", "attribute_item", "inner_attribute_item") else ""
         if _OTHER_FILE.match(text) or (_ASKS.match(text) and _TEST.search(_unquoted(text))):
             yield from _new(program, node, certain=True)
         elif (under := _UNDER.match(text)) is not None and _TEST.search(_unquoted(under[1])):
-            item, forced = _item_below(node)
+            item, forced = below.get(node.id, (None, False))
             if item is None or _in_tests(node):
                 continue
             live = re.search(r"not\s*\(\s*(any\s*\(\s*)?test\b", under[1]) is not None
@@ -262,7 +277,7 @@ def _of_conditions(program: ChangedProgram) -> Iterator[Oddity]:
     for twins in held.values():
         if len({live for live, _ in twins}) == 2:
             for _, node in twins:
-                chosen = _item_below(node)[0]
+                chosen = below[node.id][0]
                 yield from _new(program, node, certain=chosen is not None and chosen.type not in _CHOSEN)
 
 
@@ -275,13 +290,16 @@ def _unquoted(text: str) -> str:
     return re.sub(r'"[^"]*"', "", text)
 
 
-def _item_below(node: "Node") -> "tuple[Node | None, bool]":
-    """Return the item that an attribute belongs to, and whether others say that a program must have it."""
-    forced, item = False, node.next_named_sibling
-    while item is not None and ("comment" in item.type or item.type == "attribute_item"):
-        forced = forced or _FORCED.search(text_of(item)) is not None
-        item = item.next_named_sibling
-    return item, forced
+def _items_below(parent: "Node") -> "Iterator[tuple[int, tuple[Node | None, bool]]]":
+    """Yield for each attribute the item that it belongs to, and whether later ones say that a program must have it."""
+    item: Node | None = None
+    forced = False
+    for node in reversed(parent.named_children):
+        if node.type == "attribute_item":
+            yield node.id, (item, forced)
+            forced = forced or _FORCED.search(text_of(node)) is not None
+        elif "comment" not in node.type:
+            item, forced = node, False
 
 
 def _key(item: "Node") -> str:
@@ -298,7 +316,9 @@ def _key(item: "Node") -> str:
 def _in_tests(node: "Node") -> bool:
     """Tell whether an attribute stands within a module of tests."""
     above = node.parent
-    while above is not None:
+    for _ in range(_HIGHEST):
+        if above is None:
+            break
         if above.type == "mod_item" and re.search(r"test", text_of(above.child_by_field_name("name"))):
             return True
         above = above.parent

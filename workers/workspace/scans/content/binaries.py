@@ -34,11 +34,13 @@ _HELD = re.compile(r"\.(py[cod]|so(\.\d+)*|dll|dylib|class|wasm|node|exe)$|^META
 _DOCUMENT = re.compile(r"\[Content_Types\]\.xml|mimetype|.*\.npy")
 _MAY_RUN = re.compile(r"\.(py|js|mjs|cjs|sh|rb|pl|pkl)$")
 _ARCHIVE = re.compile(rb"7z\xbc\xaf'\x1c|Rar!\x1a\x07|07070[127]|\xed\xab\xee\xdb|hsqs")
+_MOST_MEMORY = 128 * 1024**2
+"""The header of a packed file says how much memory it takes to unpack it."""
 _PACKED = re.compile(r"\.(tar|tgz|tbz2?|txz|tzst|cpio|rpm)(\.\w+)?$", re.IGNORECASE)
 _UNPACKS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": lambda data: zlib.decompressobj(31).decompress(data, 512),
     b"BZh": lambda data: bz2.BZ2Decompressor().decompress(data, 512),
-    b"\xfd7zXZ": lambda data: lzma.LZMADecompressor().decompress(data, 512),
+    b"\xfd7zXZ": lambda data: lzma.LZMADecompressor(memlimit=_MOST_MEMORY).decompress(data, 512),
 }
 _PICKLE = re.compile(r"\.(pkl|pickle|joblib|dill)$", re.IGNORECASE)
 _CALLS = name_set("GLOBAL STACK_GLOBAL INST OBJ NEWOBJ NEWOBJ_EX REDUCE BUILD EXT1 EXT2 EXT4")

@@ -292,13 +292,17 @@ def _changed_in_script(program: ChangedProgram, node: "Node", name: str, module:
             yield oddity_at(node, _OTHER, certain=False)
 
 
+_HIGHEST = 20
+"""Nodes above a polyfill that may ask for the name. In a deep tree each takes as long as the tree is deep."""
 _CHOICES = frozenset(["if_statement", "binary_expression", "ternary_expression"])
 
 
 def _is_missing(node: "Node", name: str) -> bool:
     """Tell whether the code asks first whether the name is there, as a polyfill does."""
     above = node.parent
-    while above is not None:
+    for _ in range(_HIGHEST):
+        if above is None:
+            break
         asked = above.child_by_field_name("condition") or above.child_by_field_name("left")
         if above.type in _CHOICES and name in text_of(asked):
             return True

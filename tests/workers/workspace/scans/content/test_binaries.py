@@ -3,10 +3,13 @@
 import gzip
 import importlib.util
 import io
+import lzma
 import marshal
 import pickle
+import resource
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -150,3 +153,18 @@ def test_a_grant_lets_one_file_in(changes: Changes) -> None:
 def test_generated_and_vendored_files_are_looked_at(changes: Changes, tmp_path: Path) -> None:
     before = {".gitattributes": "vendor/** linguist-vendored\n"}
     assert len(changes.found(scan_binaries, before, {"vendor/a.bin": _text(_BYTECODE)})) == 1
+
+
+def test_a_packed_file_that_claims_to_need_much_memory_stops_nothing(changes: Changes) -> None:
+    """Its header claims 4 GiB, and this process may have 1 GiB more."""
+    packed = bytearray(lzma.compress(b"x", filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 4096}]))
+    size = 4 * (packed[12] + 1)
+    packed[16] = 40
+    packed[8 + size : 12 + size] = zlib.crc32(bytes(packed[12 : 8 + size])).to_bytes(4, "little")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    used = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (used + 1024**3, before[1]))
+    try:
+        assert changes.found(scan_binaries, {"a": "1\n"}, {"data/rates.bin": _text(bytes(packed))}) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)

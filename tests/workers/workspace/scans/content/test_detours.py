@@ -5,6 +5,7 @@ Each case in `detours.yaml` has an honest twin, which differs only in what matte
 tested with `scan_harness`.
 """
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,38 @@ def test_tests_and_their_helpers_may_ask(path: str) -> None:
         "rs": 'fn main() { std::env::var("CARGO_CFG_TEST").unwrap(); }\n',
     }
     assert weights(path, asked[path.rpartition(".")[2]]) == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/app/a.py", "import os\n\n\ndef f():\n    return os.environ['APP_ENV'] in ('DEV', 'TEST', 'PROD')\n"),
+        ("src/app/a.py", "import socket\n\n\ndef f():\n    return {'kind': 'agent', 'host': socket.gethostname()}\n"),
+        ("src/app/a.py", "from pathlib import Path\n\n\ndef f():\n    return Path.home() / '.cargo/git/checkouts/'\n"),
+        ("src/a.js", "const sure = () => process.env.APP_ENV === 'TEST';\n"),
+        ("src/main.rs", 'fn main() { match std::env::args().nth(1).unwrap().as_str() { "deps" => a(), _ => b() } }\n'),
+        ("src/main.rs", 'fn main() { let exact = std::env::args().any(|one| one == "--exact"); }\n'),
+        ("src/lib.rs", 'fn f() { log("pool::worker", std::thread::current().name()); }\n'),
+    ],
+)
+def test_words_that_honest_code_has_as_well_block_nothing(path: str, text: str) -> None:
+    assert weights(path, text) <= {"attention"}
+
+
+def test_a_word_that_only_holds_another_is_no_question_about_tests() -> None:
+    assert weights("src/lib.rs", 'fn f() { send("latest", Backtrace::capture()); }\n') == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("src/app/a.py", "x = '/proc/" + "getppid" * 20_000 + "'\n"),
+        ("src/app/a.py", "import os\n" + "def f():\n    return os.environ['CI']\n" * 8_000),
+        ("src/lib.rs", "#[cfg(test)]\n" * 8_000 + "fn a() {}\n"),
+    ],
+    ids=["a long path", "many questions", "many attributes"],
+)
+def test_a_file_is_looked_through_in_a_time_that_grows_with_it_alone(path: str, text: str) -> None:
+    began = time.monotonic()
+    weights(path, text)
+    assert time.monotonic() - began < 30
