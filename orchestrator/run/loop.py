@@ -319,12 +319,10 @@ class Loop(Sender):
         It hears of the cancelling at the next renewal of its lease, and lets go of the lease once it is done.
         """
         orders = self.state.list_ended_orders()
-        if not orders:
-            return False
         # Its last word may have come after this turn read the answers, so one more turn reads them.
-        before, self._let_go = self._let_go, not self.link.holders(orders)
-        if self._let_go:
-            return not before
+        before, self._let_go = self._let_go, bool(orders) and not self.link.holders(orders)
+        if not orders or self._let_go:
+            return self._let_go and not before
         self._fence()
         self._keeping_until = self._keeping_until or time.monotonic() + _KEEPING_S
         return time.monotonic() < self._keeping_until

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from os.path import normpath
 from pathlib import Path
 
 from forgepool.workers.shell.language.refusal import Refusal, check_depth, refuse
@@ -163,7 +164,7 @@ class Performer(ABC):
         except FileNotFoundError:
             text = None
             if by_shell:
-                _refuse_absent(word)
+                self._refuse_absent(word)
         language = dialect or (None if text is None else dialect_of(text))
         if text is None or language is None:
             self._leave_opaque(place, index)
@@ -179,7 +180,7 @@ class Performer(ABC):
         paths = [folder / word.text for folder in place.perhaps if word.static]
         found = [path for path in paths if self._is_there(path, place)]
         if paths and not found and dialect is not None:
-            _refuse_absent(word)
+            self._refuse_absent(word)
         for path in found:
             self._read_path(path, word, dialect, place, index)
         self._leave_opaque(place, index)
@@ -229,20 +230,26 @@ class Performer(ABC):
         place.dialect, place.script, place.files = before.dialect, before.script, before.files
         place.texts = before.texts
 
+    def _refuse_absent(self, word: ShellWord) -> None:
+        """
+        Refuse a script that is not there, unless it activates a virtual environment, which may come into being first.
+
+        One that the command looks for, as in `[ -f .env ] && . .env`, does not run where nothing before can write it.
+        """
+        done = () if self.reading.unknown else (each for each in self.reading.facts if isinstance(each, Execution))
+        asked = (other.text for each in done if each.argv[0].text in ("test", "[") for other in each.argv[1:])
+        looked_for = any(normpath(other) == normpath(word.text) for other in asked)
+        if not looked_for and word.text.rpartition("/")[2] != "activate":
+            refuse(
+                f"there is no file {word.text!r}, so what would run is not known",
+                "look with ls; write it with the file tools, and run it in a command of its own",
+            )
+
     def _leave_opaque(self, place: StatementPlace, index: int) -> None:
         self.reading.mark_opaque(index)
         self.reading.changeable = True
         self.reading.unknown = True
         place.folder = None
-
-
-def _refuse_absent(word: ShellWord) -> None:
-    """Refuse a script that is not there; what activates a virtual environment may come into being first."""
-    if word.text.rpartition("/")[2] != "activate":
-        refuse(
-            f"there is no file {word.text!r}, so what would run is not known",
-            "look with ls; write it with the file tools, and run it in a command of its own",
-        )
 
 
 def _check_program(program: ShellWord) -> None:
