@@ -324,7 +324,7 @@ def _graded(one: ReviewFinding) -> str:
 def _certified(one: Certificate) -> str:
     ran = "" if one.tests is None else f", {one.tests} tests"
     how = f"has {one.findings} findings, all of them on the target as well" if one.findings else "is green"
-    return f"check '{one.check}' {how}{ran}, {one.seconds:.1f} s" + (f", {one.traced}" if one.traced else "")
+    return f"check '{one.check}' {how}{ran}, {one.seconds:.1f} s{one.traced_words}"
 
 
 def _named(tests: tuple[str, ...]) -> str:

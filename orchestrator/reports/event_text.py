@@ -9,6 +9,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import describe_money, describe_terms
 from forgepool.orchestrator.reports.host_text import clock, describe_lost, host_sentence
+from forgepool.supervisor.checks.certificates import describe_checks
 from forgepool.supervisor.messages.answers import CheckResult, Review
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
@@ -96,8 +97,7 @@ def _of_waves(event: e.Event) -> str | None:
             landings = count_of(len(event.tasks), "landing")
             return f"checking the whole target at {event.base[:12]}, after {landings} since {event.since[:12]}"
         case e.WaveAnswered(result=result) if result.verdict == "green":
-            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
-            return f"the whole target passes its checks ({names}){advice_words(result)}"
+            return f"the whole target passes its checks ({describe_checks(result.certificates)}){advice_words(result)}"
         case e.WaveAnswered(result=result) if result.verdict == "infrastructure":
             return f"the target could not be checked: {result.detail}"
         case e.WaveAnswered(result=result):
@@ -358,7 +358,7 @@ def _checked(event: e.CheckAnswered | e.CarDissolved) -> str | None:
     match result.verdict:
         case "green":
             flaky = f", flaky: {', '.join(flake.check for flake in result.flaky)}" if result.flaky else ""
-            names = ", ".join(certificate.check for certificate in result.certificates) or "no checks requested"
+            names = describe_checks(result.certificates)
             return f"{together(car)}: checks passed{behind} ({names}{flaky}){advice_words(result)}"
         case "infrastructure":
             return f"{together(car)}: checks could not run: {result.detail}"

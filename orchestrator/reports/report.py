@@ -261,8 +261,9 @@ def _target(course: PlanIndex, recorded: Sequence[Recorded], public: bool) -> It
         answers = [one.event.result for one in recorded if isinstance(one.event, e.WaveAnswered)]
         result = next((answer for answer in answers if answer.request_id == wave.message_id), None)
         said = "not answered" if result is None else f"{result.verdict}{': ' if result.detail else ''}{result.detail}"
+        traced = "".join(one.traced_words for one in result.certificates) if result is not None else ""
         since = f"after {count_of(len(wave.tasks), 'landing')} since {wave.since[:12]}"
-        yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}"
+        yield f"- all checks on {wave.base[:12]}, {since if wave.tasks else 'before the first landing'}: {said}{traced}"
         yield from (f"  - {line}" for line in (where_to_look(result) if result is not None and not public else ()))
     yield from as_a_whole
 
@@ -320,7 +321,8 @@ def _proof(task: TaskState, public: bool) -> str:
     trees = [one.tree for one in task.certificates]
     tree = next((one for one in trees if not one.startswith("part-")), trees[0])[:12]
     checks = ", ".join(
-        f"{one.check} {one.seconds:.1f} s{'' if public else f' on {one.host}'}" for one in task.certificates
+        f"{one.check} {one.seconds:.1f} s{'' if public else f' on {one.host}'}{one.traced_words}"
+        for one in task.certificates
     )
     return f"green on tree {tree} ({checks})"
 

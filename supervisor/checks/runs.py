@@ -19,7 +19,7 @@ from forgepool.supervisor.checks.traced.proofs import Proofs, Spared, TreeFiles,
 from forgepool.workers.policy.gate_file.document import CheckDefinition
 from forgepool.workers.workspace.checks.lines import label_of, line_of
 from forgepool.worktrees.commits.compose import Regeneration
-from forgepool.worktrees.git.git import CommitId
+from forgepool.worktrees.git.git import CommitId, without_password
 
 
 class Untold(Exception):
@@ -61,14 +61,14 @@ class CheckRuns:
     def cost(self, check: CheckDefinition) -> float | None:
         return self.store.cost(definition_digest(check, self.checks))
 
-    def keep(self, check: CheckDefinition, inputs: Inputs, ran: Ran, seconds: float) -> None:
-        self.store.keep(self.key(check, inputs), ran, seconds)
+    def keep(self, check: CheckDefinition, inputs: Inputs, ran: Ran, seconds: float, traced: str = "") -> None:
+        self.store.keep(self.key(check, inputs), ran, seconds, traced)
 
     def find_remembered(self, check: CheckDefinition, inputs: Inputs) -> StoredResult | None:
         return None if self.anew else self.store.find(self.key(check, inputs))
 
     def proofs(self, check: CheckDefinition) -> Proofs:
-        """Return what is known of the check's test files from traces of the target's own tip."""
+        """Return what is known of this repository's test files from traces of the target's own tip."""
         return self.store.proofs(self._proofs_key(check))
 
     def keep_proofs(self, check: CheckDefinition, proofs: Proofs) -> None:
@@ -84,7 +84,8 @@ class CheckRuns:
         return choose_spared(proofs, TreeFiles(inputs.records()), inputs.tree)
 
     def _proofs_key(self, check: CheckDefinition) -> str:
-        return certificate_key(check.name, definition_digest(check, self.checks), self.environment, "traced")
+        definition, repository = definition_digest(check, self.checks), without_password(self.place.mirror.hub)
+        return certificate_key(check.name, definition, self.environment, "traced", (repository,))
 
     def flaky(self, check: CheckDefinition) -> frozenset[str]:
         """Return the check's tests that have been red and green on one tree before, as far as this host remembers."""

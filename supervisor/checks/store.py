@@ -62,6 +62,8 @@ class StoredResult(Message):
     """By this host's clock, as all times here."""
     host: str = ""
     """The other host that ran it; '' where it was this one."""
+    traced: str = ""
+    """How much of a traced check was left out."""
 
 
 def is_green(ran: Ran) -> bool:
@@ -106,7 +108,9 @@ class SharedResults:
 
     def keep(self, key: str, result: StoredResult) -> None:
         place = f"forgepool:green:{key}"
-        text = result.model_copy(update={"host": self.host}).encode()
+        # Hosts of earlier releases refuse the field, and have no traced checks.
+        unset = set() if result.traced else {"traced"}
+        text = result.model_copy(update={"host": self.host}).model_dump_json(exclude=unset)
         if is_green(result.ran) and len(text) <= MOST_SHARED_BYTES:
             with suppress(RedisTrouble), connect(self.broker_url) as client:
                 client.set(place, sign(text, place), ex=int(KEPT_S))
@@ -134,8 +138,8 @@ class Store:
             return found
         return None if self.shared is None else self.shared.find(key)
 
-    def keep(self, key: str, ran: Ran, seconds: float) -> None:
-        result = StoredResult(ran=ran, seconds=seconds, at=time.time())
+    def keep(self, key: str, ran: Ran, seconds: float, traced: str = "") -> None:
+        result = StoredResult(ran=ran, seconds=seconds, at=time.time(), traced=traced)
         self._write(f"{key}.json", result)
         if self.shared is not None:
             self.shared.keep(key, result)

@@ -139,7 +139,8 @@ class _Trial:
         judgement = self._judge_green(check, line, said.ran)
         shows_less = self._wants_a_look(judgement) and (bool(said.host) or not self.sample.looked_at)
         if judgement.verdict == "green" and not shows_less:
-            self._certify(check, judgement, said.ran, said.seconds, reused_of=said.host or self.sample.host)
+            host = said.host or self.sample.host
+            self._certify(check, judgement, said.ran, said.seconds, reused_of=host, traced=said.traced)
 
     def _judge_green(self, check: CheckDefinition, line: CheckGroup, ran: Ran) -> CheckJudgement:
         """Judge a green run. Where it shows less than another host's run of the tip, the tip is run here as well."""
@@ -294,7 +295,7 @@ class _Trial:
         self.found.excused.add(decisive.check.name)
 
     def _pass(self, decisive: TriedCheck, judgement: CheckJudgement) -> None:
-        self.runs.keep(decisive.check, self.sample.inputs, decisive.ran, decisive.seconds)
+        self.runs.keep(decisive.check, self.sample.inputs, decisive.ran, decisive.seconds, decisive.traced)
         self._certify(decisive.check, judgement, decisive.ran, decisive.seconds, traced=decisive.traced)
         if decisive.failure is not None:
             self.found.excused.add(decisive.check.name)

@@ -43,6 +43,11 @@ class Certificate(Message):
     traced: str = ""
     """A clause about a traced check: how much of it was not run, or how far it is proven."""
 
+    @property
+    def traced_words(self) -> str:
+        """Return `traced` as the continuation of a list; empty where there is nothing to say."""
+        return f", {self.traced}" if self.traced else ""
+
 
 class CheckFailure(Message):
     """One check that was not green on the decisive tree."""

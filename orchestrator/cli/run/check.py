@@ -75,8 +75,7 @@ def tell_base(result: CheckResult, target: str) -> int:
     for certificate in result.certificates:
         tests = "" if certificate.tests is None else f", {certificate.tests} tests"
         took = "seen earlier" if certificate.reused else f"{certificate.seconds:.1f} s"
-        traced = f", {certificate.traced}" if certificate.traced else ""
-        say(f"check '{certificate.check}' is green ({took}{tests}{traced})")
+        say(f"check '{certificate.check}' is green ({took}{tests}{certificate.traced_words})")
     for flake in result.flaky:
         say(f"check '{flake.check}' was red, then green, on the same tree")
     if result.verdict == "green":

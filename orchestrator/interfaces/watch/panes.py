@@ -266,7 +266,7 @@ def _facts_of_task(look: RunLook, task: TaskState) -> Iterator[tuple[str, str]]:
     elif task.candidate:
         yield "candidate", task.candidate[:12]
     for one in task.certificates:
-        yield "check", f"{one.check} passed in {stretch(one.seconds)} on {one.host}"
+        yield "check", f"{one.check} passed in {stretch(one.seconds)} on {one.host}{one.traced_words}"
     for failed in task.verdict.failures if task.verdict else ():
         yield "check", f"{failed.check} failed {', '.join(failed.tests)}"
     if used := bill_words(bill((*task.uses.values(), *task.review.uses.values()))):

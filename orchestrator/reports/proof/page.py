@@ -16,6 +16,7 @@ from forgepool.orchestrator.reports.proof.bundle import BillItem, LandedEntry, L
 from forgepool.orchestrator.reports.proof.markup import STYLE, Child, Markup, tag
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.state.task import DONE
+from forgepool.supervisor.checks.certificates import describe_checks
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -136,7 +137,7 @@ def _landing(bundle: ProofBundle, landing: LandingProof) -> Markup:
         (
             one.check,
             f"no worse: {count_of(len(one.known_failures), 'known failure')}" if one.known_failures else "green",
-            f"{one.seconds:.1f} s" + (", reused" if one.reused else ""),
+            f"{one.seconds:.1f} s" + (", reused" if one.reused else "") + one.traced_words,
             one.host,
             landing.commands.get(one.check, ""),
             one.key[:12],
@@ -226,7 +227,7 @@ def _expected(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
 def _target(bundle: ProofBundle) -> tuple[str, Sequence[Child]]:
     lines = []
     for one in bundle.whole:
-        green = ", ".join(certificate.check for certificate in one.certificates)
+        green = describe_checks(one.certificates) if one.certificates else ""
         lines.append(f"all checks on {one.commit[:12]}: {one.verdict}" + (f" ({green})" if green else ""))
     lines += [f"commits of others between {one.after[:12]} and {one.upto[:12]}" for one in bundle.others]
     return "The target", [tag("ul", (tag("li", line) for line in lines))] if lines else []

@@ -13,7 +13,7 @@ by the proofs that are there: what it changes is run.
 Four things are not seen: the clock, random numbers, sizes and times of files that are not opened, and what lies outside
 of the tree. The certificate's environment stands for the last, as in every other check. The audit is for all of them.
 One in twenty proven files runs anyway, chosen by the tree. The post-merge check runs all. One that is red where it was
-proven has its check run whole from then on.
+proven has its check run whole for two weeks.
 
 A test file is taken to be the same alone and among others, for each one was when it was traced. One that a change makes
 disturb the others in their process is seen by the post-merge check. So a new test file is run, and is no reason to run

@@ -16,6 +16,8 @@ from forgepool.workers.schema.orders import Message
 
 ONE_IN = 20
 """One of this many proven test files runs anyway."""
+MISS_COUNTS_S = 14 * 24 * 3600.0
+"""Seconds for which a check is run whole after a proven test file was red."""
 _LINK, _SUBMODULE = b"120000", b"160000"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 """Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say."""
@@ -45,6 +47,12 @@ class Proofs(Message):
     """Digest of the names of all that looked like a test file in the tree that was traced."""
     whole: str = ""
     """Why the check is run whole; empty where it is not."""
+    whole_by: str = ""
+    """The test file that showed it."""
+    whole_on: str = ""
+    """The tree in which it was shown: in another one it is looked at again."""
+    missed_at: float = 0.0
+    """When a proven test file was red, by this host's clock."""
     audited: int = 0
     """How often a proven test file was run all the same."""
     missed: int = 0
@@ -63,6 +71,12 @@ class Proofs(Message):
         rate = f"; none of {self.audited} audits was red, so at most {bound:.1%} would be" if self.audited else ""
         reads = f"; it reads {', '.join(self.outside)}, which its paths leave out" if self.outside else ""
         return f"{len(self.files)} of {self.count} test files proven{rate}{reads}"
+
+    def stays_whole(self, tree: str, now: float) -> bool:
+        """Is the check still run whole in this tree? A miss counts for a time, all else in the tree that showed it."""
+        return bool(self.whole) and (
+            0 <= now - self.missed_at < MISS_COUNTS_S if self.missed else tree == self.whole_on
+        )
 
     @property
     def count(self) -> int:

@@ -87,6 +87,21 @@ def test_the_report_gives_the_proof_of_what_landed_and_the_reason_of_what_did_no
     assert "- h: 2 orders, 0 check runs, 1 landing" in text
 
 
+def test_a_check_that_ran_few_tests_says_so_in_live_lines_and_in_the_report(tmp_path: Path) -> None:
+    words = "2 of 2 test files proven and not run"
+    green, mine = verdict("a"), intended("a")
+    traced = tuple(one.model_copy(update={"traced": words}) for one in green.certificates)
+    checked = e.CheckAnswered(task="a", result=green.model_copy(update={"certificates": traced}))
+    assert sentence(checked) == f"a: checks passed (test, {words})"
+    whole = e.WaveAnswered(result=checked.result)
+    assert sentence(whole) == f"the whole target passes its checks (test, {words})"
+    steps = [*STEPS[:4], checked, mine.model_copy(update={"certificates": traced}), *STEPS[6:]]
+    recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(steps, start=1)]
+    options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
+    text = "\n".join(report_lines(KeptRun(tmp_path, options, ONE.plan, ONE), begun(ONE, *steps), recorded))
+    assert f"(test 1.0 s on h, {words})" in text
+
+
 def test_what_ends_a_task_or_costs_it_something_is_told() -> None:
     told = [
         *STEPS,

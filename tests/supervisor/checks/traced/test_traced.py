@@ -9,7 +9,7 @@ from gates import Gate, check
 from repositories import Hub
 
 from forgepool.supervisor.checks.results.reports import SuiteReport
-from forgepool.supervisor.checks.traced.proofs import Proofs
+from forgepool.supervisor.checks.traced.proofs import MISS_COUNTS_S, Proofs
 from forgepool.supervisor.messages.answers import CheckResult
 from forgepool.supervisor.messages.requests import CheckRequest
 from forgepool.workers.sandbox.layers import why_level_fails
@@ -124,6 +124,18 @@ def test_another_environment_is_not_proven(traced: Gate, monkeypatch: pytest.Mon
     assert asked(traced, "environment", {"README": "3\n"})[1] == {ONE, TWO}
 
 
+def test_another_repository_is_not_proven(traced: Gate, pristine: Path, tmp_path: Path) -> None:
+    other = make_gate(tmp_path, pristine, FILES)
+    other.settings = other.settings.model_copy(update={"cache": traced.settings.cache})
+    assert asked(other, "readme", {"README": "4\n"})[1] == {ONE, TWO}
+
+
+def test_what_was_not_run_is_told_of_a_remembered_run_as_well(traced: Gate) -> None:
+    for task, reused in (("once", False), ("twice", True)):
+        (one,) = asked(traced, task, {"README": "5\n"})[0].certificates
+        assert (one.reused, one.traced) == (reused, "2 of 2 test files proven and not run")
+
+
 def test_a_candidate_proves_nothing_whatever_it_says_or_writes(pristine: Path, tmp_path: Path) -> None:
     """The sly test reads in a way that its own process hides. It also writes a proof wherever it can."""
     gate = make_gate(tmp_path, pristine, FILES | {"data/sly.txt": "1\n"})
@@ -176,6 +188,27 @@ def test_one_miss_has_the_check_run_whole_and_says_why(pristine: Path, tmp_path:
         f"run whole, since {TWO} was red where all that it reads was as when it was green (1 of 1 audits were red)"
     )
     assert asked(gate, "readme", {"README": "2\n"})[1] == {ONE, TWO}
+    gate.hub.commit({"README": "3\n"})
+    assert whole(gate, 3).certificates[0].traced == one.words, "another tip does not excuse it"
+    (kept,) = (gate.settings.cache / "verdicts").glob("*.traced.json")
+    kept.write_text(one.model_copy(update={"missed_at": one.missed_at - MISS_COUNTS_S}).encode())
+    assert whole(gate, 4).certificates[0].traced == "2 of 2 test files proven"
+
+
+def test_another_tip_is_looked_at_again_where_a_hook_had_the_check_run_whole(pristine: Path, tmp_path: Path) -> None:
+    hook = (
+        "def pytest_ignore_collect(collection_path):\n    return False if collection_path.suffix == '.py' else None\n"
+    )
+    gate = make_gate(tmp_path, pristine, FILES | {"conftest.py": hook})
+    for number, traces in ((1, True), (2, False)):
+        found = whole(gate, number)
+        assert found.certificates[0].traced.startswith(
+            "run whole, since none of its test files can be left out: "
+            "pytest_ignore_collect in conftest.py may collect tests/test_"
+        )
+        assert any((gate.settings.home / f"runs/r/logs/checks/whole-{number}").glob("traced-*")) == traces
+    gate.hub.commit({"conftest.py": ""})
+    assert whole(gate, 3).certificates[0].traced == "2 of 2 test files proven"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +223,7 @@ def test_one_miss_has_the_check_run_whole_and_says_why(pristine: Path, tmp_path:
         pytest.param(
             {},
             f"{TEST.run.removesuffix('tests')} {ONE} {TWO}",
-            "run whole, since none of its test files can be left out",
+            "run whole, since none of its test files can be left out: its command names tests/test_",
             marks=pytest.mark.soak,
         ),
     ],
