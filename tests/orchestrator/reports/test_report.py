@@ -95,11 +95,15 @@ def test_a_check_that_ran_few_tests_says_so_in_live_lines_and_in_the_report(tmp_
     assert sentence(checked) == f"a: checks passed (test, {words})"
     whole = e.WaveAnswered(result=checked.result)
     assert sentence(whole) == f"the whole target passes its checks (test, {words})"
-    steps = [*STEPS[:4], checked, mine.model_copy(update={"certificates": traced}), *STEPS[6:]]
+    wave = e.WaveSent(
+        number=1, message_id=green.request_id, token="t", base="c1", since="c0", tasks=("a",), issued_at=1.0
+    )
+    steps = [*STEPS[:4], checked, mine.model_copy(update={"certificates": traced}), *STEPS[6:], wave, whole]
     recorded = [Recorded(number, 100.0 + number, event) for number, event in enumerate(steps, start=1)]
     options = RunOptions(run=RUN, hub="/hub", target="t", workers=1, plan_file="p", plan_file_digest="d")
     text = "\n".join(report_lines(KeptRun(tmp_path, options, ONE.plan, ONE), begun(ONE, *steps), recorded))
     assert f"(test 1.0 s on h, {words})" in text
+    assert f"- all checks on c1, after 1 landing since c0: green, {words}" in text
 
 
 def test_what_ends_a_task_or_costs_it_something_is_told() -> None:
