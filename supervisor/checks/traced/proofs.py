@@ -18,7 +18,10 @@ ONE_IN = 20
 """One of this many proven test files runs anyway."""
 _LINK, _SUBMODULE = b"120000", b"160000"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-"""Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say."""
+"""
+Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say that read none but
+themselves.
+"""
 
 
 class FileProof(Message):
@@ -117,8 +120,10 @@ class TreeFiles:
         for path in sorted({*looked, *opened, *self._always}):
             record = self._files.get(path, b"folder" if path in self._folders else b"-")
             digest.update(b"%s\0%s\0" % (path.encode(errors="surrogateescape"), record.partition(b" ")[0]))
+        # pytest opens none but the file itself. One that reads others may be about all, as a rule on their length is.
+        counts_tests = sum(_TEST_FILE.search(path) is not None for path in opened) > 1
         for path in sorted({*opened, *self._always}):
-            listed = (name for name in self._folders.get(path, ()) if not _TEST_FILE.search(name))
+            listed = (name for name in self._folders.get(path, ()) if counts_tests or not _TEST_FILE.search(name))
             names = "\0".join(sorted(listed)).encode(errors="surrogateescape")
             digest.update(b"%s\0%s\0\0" % (self._files.get(path, b""), names))
         return digest.hexdigest()

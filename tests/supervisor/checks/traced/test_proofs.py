@@ -65,6 +65,12 @@ def test_a_proof_holds_where_all_that_was_looked_up_is_the_same(path: str, text:
     assert tree(**{path: text}).holds(proof) == holds
 
 
+def test_a_file_that_reads_other_test_files_is_run_when_there_is_another_one() -> None:
+    proof = tree().prove(LOOKED, (*OPENED, "tests/test_b.py"), ())
+    assert tree().holds(proof)
+    assert not tree(**{"tests/test_new.py": "5"}).holds(proof)
+
+
 @given(st.lists(st.sampled_from(["a", "b", "a/b", "a/b/c", "d", ""]), max_size=4), st.booleans())
 def test_a_tree_proves_itself(looked: list[str], opened: bool) -> None:
     for files in ({}, {"a": "1"}, {"a/b": "1", "d": "2"}):
