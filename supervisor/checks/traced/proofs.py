@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,6 +94,11 @@ class TreeFiles:
         names = "\0".join(sorted(filter(_TEST_FILE.search, self._files)))
         return hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()
 
+    def list_twins(self) -> set[str]:
+        """Return the test files whose name, without its folder, another one has: pytest may take one for the other."""
+        names = Counter(path.rpartition("/")[2] for path in self._files)
+        return {path for path in filter(_TEST_FILE.search, self._files) if names[path.rpartition("/")[2]] > 1}
+
     def is_file(self, path: str) -> bool:
         return path in self._files
 
@@ -176,7 +181,10 @@ def find_proven(proofs: Proofs, tree: TreeFiles) -> dict[str, FileProof]:
 def choose_spared(proofs: Proofs, tree: TreeFiles, seed: str) -> Spared | None:
     """Return what need not be run on this tree, without those that are audited; None where all is run."""
     found = {file: one for file, one in find_proven(proofs, tree).items() if not is_audited(file, seed)}
-    is_all = len(found) == proofs.count and tree.test_files == proofs.test_files
+    is_same = tree.test_files == proofs.test_files
+    for file in () if is_same else tree.list_twins():
+        found.pop(file, None)
+    is_all = len(found) == proofs.count and is_same
     return Spared(proofs=found, of=proofs.count, all=is_all) if found else None
 
 

@@ -99,6 +99,13 @@ def test_a_new_test_file_leaves_something_to_run(path: str, text: str, all_of_it
     assert spared is not None and spared.all == all_of_it
 
 
+def test_a_file_is_run_where_a_new_one_has_its_name() -> None:
+    names = ("tests/test_a.py", "tests/test_b.py")
+    proofs = Proofs(files=dict.fromkeys(names, tree().prove((), (), ())), test_files=tree().test_files)
+    spared = choose_spared(proofs, tree(**{"tests/sub/test_a.py": "5"}), "seed")
+    assert spared is not None and spared.proofs.keys() == {"tests/test_b.py"}
+
+
 def test_a_check_that_is_run_whole_spares_nothing() -> None:
     files = {"tests/test_a.py": tree().prove((), (), ())}
     assert choose_spared(Proofs(files=files), tree(), "") is not None
