@@ -47,6 +47,8 @@ def again_or_stop(course: PlanIndex, task: TaskState, reason: ReasonPack) -> Tas
     planned = course.tasks[task.id]
     if task.races or task.charged + 1 < planned.attempts:
         rung = 0 if task.races or planned.leads is not None else min(task.charged + 2, len(planned.ladder))
+        if rung and not task.charged and reason.attempt == task.newest:
+            rung = 1  # This was the second model's attempt in a race, and the first one's did not count.
         return TaskReturned(task=task.id, reason=reason, rung=rung)
     return TaskFailed(task=task.id, reason=reason)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from forgepool.orchestrator.decisions.orders.races import RUNG, index_for
 from forgepool.orchestrator.decisions.orders.shut_models import AskedModels, ModelLimits, find_asked
 from forgepool.orchestrator.decisions.orders.treasury import PROGRAM, AskedAccounts
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
@@ -16,6 +17,7 @@ from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.state.hosts import Host
 from forgepool.orchestrator.state.review import MessageKind
 from forgepool.orchestrator.state.run import RunState
+from forgepool.orchestrator.state.task import TaskState
 from forgepool.workers.llm.routing.breaker import Breaker, Pair, Shut
 from forgepool.workers.llm.routing.open import keys_present
 from forgepool.workers.llm.routing.pace import find_pauses
@@ -219,19 +221,29 @@ def _find_accounts(
     table: Table, course: PlanIndex, keys: Collection[str], review_keys: Collection[str]
 ) -> AskedAccounts:
     asked = {task.id: find_asked(task) for task in course.plan.tasks}
-    pairs = {one: find_pairs(table, one, keys) for one in set(asked.values()) if one is not None}
+    beside = {
+        name: find_asked(index_for(course, TaskState(id=name, rung=RUNG)).tasks[name])
+        for name in course.racing.intersection(asked)
+    }
+    every = {*asked.values(), *beside.values()}
+    pairs = {one: find_pairs(table, one, keys) for one in every if one is not None}
     policy = course.review_policy
     named = [candidates(table, model, keys=review_keys) for model in policy.by if model in table.models]
     routed = choose(table, RoutingQuestion(task_type="review", phase="review"), keys=review_keys)
     if not named and not isinstance(routed, str):
         named = [routed.candidates]
     able = (one for one in chain.from_iterable(named) if one.wants_key is None)
-    return AskedAccounts(
-        orders={
+
+    def list_accounts(some: Mapping[str, AskedModels | None]) -> dict[str, tuple[tuple[str, ...], ...]]:
+        return {
             name: tuple(tuple(dict.fromkeys(account for account, _ in in_turn)) for in_turn in pairs[one])
-            for name, one in asked.items()
+            for name, one in some.items()
             if one is not None
-        },
+        }
+
+    return AskedAccounts(
+        orders=list_accounts(asked),
+        beside=list_accounts(beside),
         reviewers=() if policy.script is not None else tuple(dict.fromkeys((one.account, one.family) for one in able)),
         offered={model: tuple(place.account for place in table.places(model)) for model in table.models},
     )

@@ -170,7 +170,7 @@ def _run_one(check: CheckDefinition, bench: SetupBench, selection: Selection) ->
         return TriedCheck(check=check, ran=ran, failure=lacks, seconds=0.0, tail=unready.excerpt, log=unready.log)
     with let_out(bench.shown, hosts_for_check(check.name, check.network, bench.policy, bench.lent)) as own:
         asked = ask(check, bench.checkout.path, own.tmp, own.env, selection.left_out)
-        trace = FileTrace(bench.checkout.path) if selection.traced else None
+        trace = FileTrace(bench.checkout.path, tmp=own.tmp) if selection.traced else None
         command = Command(
             argv=shell(check.run),
             cwd=bench.checkout.path,

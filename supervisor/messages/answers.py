@@ -40,7 +40,7 @@ class Certificate(Message):
     """Digests of the check's inputs on the commits it was compared with: with known failures it holds there alone."""
     reused: bool = False
     """It was earned earlier, on the same inputs."""
-    traced: str = ""
+    traced: str = Field(default="", exclude_if=lambda clause: not clause)
     """A clause about a traced check: how much of it was not run, or how far it is proven."""
 
     @property

@@ -30,6 +30,7 @@ from typing import IO, Any
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("forgepool.orchestrator", "forgepool.supervisor", "forgepool.workers", "forgepool.worktrees")
+_LEFT_OUT = "forgepool.orchestrator.interfaces."
 _COMMAND = ("-m", "forgepool.orchestrator.cli")
 _LONGEST = 1 << 20
 _CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
@@ -148,7 +149,8 @@ def _load() -> None:
     for name in _PACKAGES:
         package = importlib.import_module(name)
         for module in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if not module.name.endswith("__main__"):
+            # The interfaces need much memory, which each fork would pay for, and few tests start them.
+            if not module.name.endswith("__main__") and not module.name.startswith(_LEFT_OUT):
                 with suppress(Exception):
                     importlib.import_module(module.name)
 

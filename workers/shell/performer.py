@@ -33,6 +33,8 @@ _INTO_A_FILE = "give the commands to the tool itself, or put them into a file wi
 _MOST_TEXTS = 10
 _MOST_FILES = 6
 
+_WRITES_NOTHING = frozenset(("test", "[", "cd", "export", "set", "true", ":"))
+
 
 class Performer(ABC):
     """
@@ -164,7 +166,7 @@ class Performer(ABC):
         except FileNotFoundError:
             text = None
             if by_shell:
-                self._refuse_absent(word)
+                self._refuse_absent(word, place, index)
         language = dialect or (None if text is None else dialect_of(text))
         if text is None or language is None:
             self._leave_opaque(place, index)
@@ -180,7 +182,7 @@ class Performer(ABC):
         paths = [folder / word.text for folder in place.perhaps if word.static]
         found = [path for path in paths if self._is_there(path, place)]
         if paths and not found and dialect is not None:
-            self._refuse_absent(word)
+            self._refuse_absent(word, place, index)
         for path in found:
             self._read_path(path, word, dialect, place, index)
         self._leave_opaque(place, index)
@@ -230,15 +232,16 @@ class Performer(ABC):
         place.dialect, place.script, place.files = before.dialect, before.script, before.files
         place.texts = before.texts
 
-    def _refuse_absent(self, word: ShellWord) -> None:
+    def _refuse_absent(self, word: ShellWord, place: StatementPlace, index: int) -> None:
         """
         Refuse a script that is not there, unless it activates a virtual environment, which may come into being first.
 
         One that the command looks for, as in `[ -f .env ] && . .env`, does not run where nothing before can write it.
+        In a loop, a later command can.
         """
-        done = () if self.reading.unknown else (each for each in self.reading.facts if isinstance(each, Execution))
-        asked = (other.text for each in done if each.argv[0].text in ("test", "[") for other in each.argv[1:])
-        looked_for = any(normpath(other) == normpath(word.text) for other in asked)
+        before = [fact.argv for fact in self.reading.facts[:index] if isinstance(fact, Execution)] if place.own else []
+        asked = {normpath(other.text) for argv in before if argv[0].text in ("test", "[") for other in argv[1:]}
+        looked_for = normpath(word.text) in asked and all(argv[0].text in _WRITES_NOTHING for argv in before)
         if not looked_for and word.text.rpartition("/")[2] != "activate":
             refuse(
                 f"there is no file {word.text!r}, so what would run is not known",

@@ -91,7 +91,7 @@ def find_accounts(course: PlanIndex, state: RunState, task: TaskState) -> tuple[
     use = task.uses.get(task.attempt) if task.phase in ("running", "answered") else None
     if use is not None or course.treasury is None:
         return () if use is None else use.accounts
-    return course.treasury.choose(state, task.id)
+    return course.treasury.choose(state, task.id, beside=bool(task.rung))
 
 
 def find_review_accounts(course: PlanIndex, state: RunState, task: TaskState | None = None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ first attempt that passes the gate lands, and the other is withdrawn. One that c
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from forgepool.orchestrator.decisions.orders.purse import Purse, hold_back_for_money
+from forgepool.orchestrator.decisions.orders.purse import Purse, find_accounts, hold_back_for_money
 from forgepool.orchestrator.decisions.orders.start_orders import Hosts, next_orders, places_of, token
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.journal.events import OrderSent, RacerPromoted, RacerWithdrawn
@@ -96,9 +96,10 @@ def _may_race(course: PlanIndex, task: TaskState, now: float) -> bool:
 
 
 def _race(course: PlanIndex, state: RunState, task: TaskState, now: float, free: int, hosts: Hosts) -> OrderSent | None:
-    beside = index_for(course, TaskState(id=task.id, rung=RUNG))
+    racer = TaskState(id=task.id, rung=RUNG)
+    beside = index_for(course, racer)
     host = places_of(beside, state, now, hosts).take(task)
-    reserved = None if host is None else Purse(beside, state, free).take(task)
+    reserved = None if host is None else Purse(beside, state, free).take(racer)
     if host is None or reserved is None:
         return None
     attempt = task.last_attempt + 1
@@ -113,6 +114,7 @@ def _race(course: PlanIndex, state: RunState, task: TaskState, now: float, free:
         reserved_usd=reserved.usd,
         reserved_tokens=reserved.tokens,
         host=host,
+        accounts=find_accounts(beside, state, racer),
         races=task.attempt,
         rung=RUNG,
     )

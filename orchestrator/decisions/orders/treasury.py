@@ -225,6 +225,8 @@ class AskedAccounts:
 
     orders: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     """By task, for each model that its attempts begin with, the accounts in the order in which they are asked."""
+    beside: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """The same, by task that races, for the model of the attempt beside the first one."""
     reviewers: tuple[tuple[str, str], ...] = ()
     """The accounts of the models that review, each with the family of its model."""
     offered: Offered = field(default_factory=dict)
@@ -252,12 +254,12 @@ class TreasuryFacts:
             self._narrowed[accounts] = replace(self, accounts=accounts, _restricted={}, _narrowed=self._narrowed)
         return self._narrowed[accounts]
 
-    def choose(self, state: RunState, task: str) -> tuple[str, ...]:
+    def choose(self, state: RunState, task: str, *, beside: bool = False) -> tuple[str, ...]:
         """
         Return the accounts that an order of a task reserves with. For each of its models it is the first with room, and
         where none has any, the first of all.
         """
-        chains = self.asked.orders.get(task, ())
+        chains = (self.asked.beside if beside else self.asked.orders).get(task, ())
         chosen = (next((one for one in chain if self.has_room(state, one)), chain[0]) for chain in chains if chain)
         return tuple(dict.fromkeys(chosen))
 

@@ -29,7 +29,12 @@ def begin_attempt(state: RunState, event: e.OrderSent, at: float) -> None:
     task = state.step(event.task, "running")
     if task.id in state.racers or event.races != task.attempt or event.attempt != task.last_attempt + 1:
         raise IllegalStep(f"attempt {event.attempt} of '{task.id}' does not race {event.races}")
-    use = Use(reserved_usd=event.reserved_usd, reserved_tokens=event.reserved_tokens, sent_at=event.issued_at)
+    use = Use(
+        reserved_usd=event.reserved_usd,
+        reserved_tokens=event.reserved_tokens,
+        sent_at=event.issued_at,
+        accounts=event.accounts,
+    )
     order = Outstanding(
         message_id=event.message_id, token=event.token, kind="order", task=task.id, issued_at=event.issued_at
     )

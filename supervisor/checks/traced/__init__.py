@@ -17,7 +17,7 @@ proven has its check run whole for two weeks.
 
 A test file is taken to be the same alone and among others, for each one was when it was traced. One that a change makes
 disturb the others in their process is seen by the post-merge check. So a new test file is run, and is no reason to run
-those beside it, although they list its folder.
+those beside it, although they list its folder. It is one for those that have opened other test files.
 
 Why one command for each file and not a plugin: a plugin is code among the candidate's, and in one process nothing tells
 from outside which test has caused a look-up. A red run is repeated whole, so that a test which needs others before it

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +20,10 @@ MISS_COUNTS_S = 14 * 24 * 3600.0
 """Seconds for which a check is run whole after a proven test file was red."""
 _LINK, _SUBMODULE = b"120000", b"160000"
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-"""Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say."""
+"""
+Names under which pytest finds tests. Where one is new, it is run, and has no part in what others say that read none but
+themselves.
+"""
 
 
 class FileProof(Message):
@@ -105,6 +108,11 @@ class TreeFiles:
         names = "\0".join(sorted(filter(_TEST_FILE.search, self._files)))
         return hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest()
 
+    def list_twins(self) -> set[str]:
+        """Return the test files whose name, without its folder, another one has: pytest may take one for the other."""
+        names = Counter(path.rpartition("/")[2] for path in self._files)
+        return {path for path in filter(_TEST_FILE.search, self._files) if names[path.rpartition("/")[2]] > 1}
+
     def is_file(self, path: str) -> bool:
         return path in self._files
 
@@ -131,8 +139,10 @@ class TreeFiles:
         for path in sorted({*looked, *opened, *self._always}):
             record = self._files.get(path, b"folder" if path in self._folders else b"-")
             digest.update(b"%s\0%s\0" % (path.encode(errors="surrogateescape"), record.partition(b" ")[0]))
+        # pytest opens none but the file itself. One that reads others may be about all, as a rule on their length is.
+        counts_tests = sum(_TEST_FILE.search(path) is not None for path in opened) > 1
         for path in sorted({*opened, *self._always}):
-            listed = (name for name in self._folders.get(path, ()) if not _TEST_FILE.search(name))
+            listed = (name for name in self._folders.get(path, ()) if counts_tests or not _TEST_FILE.search(name))
             names = "\0".join(sorted(listed)).encode(errors="surrogateescape")
             digest.update(b"%s\0%s\0\0" % (self._files.get(path, b""), names))
         return digest.hexdigest()
@@ -185,7 +195,10 @@ def find_proven(proofs: Proofs, tree: TreeFiles) -> dict[str, FileProof]:
 def choose_spared(proofs: Proofs, tree: TreeFiles, seed: str) -> Spared | None:
     """Return what need not be run on this tree, without those that are audited; None where all is run."""
     found = {file: one for file, one in find_proven(proofs, tree).items() if not is_audited(file, seed)}
-    is_all = len(found) == proofs.count and tree.test_files == proofs.test_files
+    is_same = tree.test_files == proofs.test_files
+    for file in () if is_same else tree.list_twins():
+        found.pop(file, None)
+    is_all = len(found) == proofs.count and is_same
     return Spared(proofs=found, of=proofs.count, all=is_all) if found else None
 
 

@@ -456,7 +456,7 @@ AFTER = {
 }
 OF_AGENTS = {"claimed-unchanged", "claimed-commit", "claimed-work"}
 """Rules about an agent's claims, which do not occur here."""
-ELSEWHERE = {"empty-change", "file-size", "test-unread"} | OF_AGENTS
+ELSEWHERE = {"empty-change", "file-size", "supply-chain", "test-unread"} | OF_AGENTS
 
 
 def snippet(beginning: str) -> str:

@@ -52,6 +52,7 @@ def test_every_turn_is_kept_where_the_plan_says_so(tmp_path: Path) -> None:
     assert len((tmp_path / "pushes").read_text().split()) >= 8
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_the_hub_has_few_refs_however_many_tasks_have_landed(
     ground: Path, machine: Machine, repository: Repository

@@ -77,6 +77,7 @@ def test_five_agents_land_on_one_target(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_note_and_another_model_make_the_next_attempt_land(
     ground: Path, machine: Machine, repository: Repository

@@ -53,6 +53,7 @@ def phase_of(seen: Seen) -> str:
     return name
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_killed_worker_costs_no_phase_of_a_workflow(
     ground: Path, machine: Machine, repository: Repository, nothing_left: NothingLeft

@@ -55,6 +55,7 @@ def plan_of_models(ground: Path, tasks: list[str]) -> Path:
     return write_plan(ground, {"name": "hosts", "checks": _CHECKS, "review": "none", "tasks": told})
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_host_without_keys_parks_no_task_of_a_host_that_has_them(
     ground: Path, new_machine: NewMachine, hub: Repository, broker: str, redis: Redis

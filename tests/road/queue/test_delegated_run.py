@@ -51,6 +51,7 @@ def ended(machine: Machine, status: int, *words: str | Path, dies_at: str = "") 
     return ran
 
 
+@pytest.mark.soak
 def test_a_run_on_a_gated_branch_lands_by_the_gate_whatever_dies_meanwhile(gate: GateOf) -> None:
     """
     Kill the run before it pushes an entry and before it journals an answer: each candidate is submitted once.

@@ -137,5 +137,6 @@ def test_a_person_is_held_back_by_a_red_check_a_conflict_and_a_file_that_is_too_
         assert gate.stand("clash").why == "'clash' conflicts with 'fix' in src/shop/tax.py"
         assert gate.stand("large").why == (
             "data.bin: the file has 0.6 MB, and the limit is 0.5 MB; keep it out of git (Git LFS, for instance), or "
-            "raise `scans: max_file_mb` in the target's forgepool.yaml (file-size)"
+            "raise `scans: max_file_mb` in the target's forgepool.yaml; if it is meant, a person grants it: "
+            "--grant data.bin, or `grants` of the task (file-size)"
         )

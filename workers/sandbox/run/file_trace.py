@@ -17,6 +17,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import re
 import select
 import socket
 import struct
@@ -38,7 +39,10 @@ _AT_FDCWD, _EMPTY_PATH = -100, b""
 _MOST_BYTES = 4096
 _HERE = ("open", "stat", "lstat", "access", "readlink", "execve", "chdir", "link", "symlink", "mkdir")
 """Calls whose first argument is the path, read from the caller's own folder. All others name a folder first."""
-_OPENING = frozenset({"open", "openat", "execve", "execveat"})
+_OPENING = frozenset({"open", "openat", "execve", "execveat", "link", "linkat", "symlink", "symlinkat"})
+"""Calls that open their path, or let it be opened by another name."""
+_THROUGH = re.compile(r"/proc/.*/(cwd|root)(/|$)|/(proc/.*|dev)/fd/\d+/")
+"""Paths that lead on from what another process, or a descriptor, stands for."""
 _BEFORE_COMMAND = 2
 """bubblewrap's own start, then the command's: until then a caller may be one whose memory cannot be read."""
 _END_S = 10.0
@@ -49,6 +53,8 @@ class FileTrace:
     """The look-ups of one command below a folder. Complete once `end` has returned and `lacks` is empty."""
 
     folder: Path
+    tmp: Path | None = None
+    """The folder that the command sees as `/tmp`; links in it are followed."""
     looked: set[str] = field(default_factory=set)
     """Paths below the folder that were looked up in any way, whether or not something is there."""
     opened: set[str] = field(default_factory=set)
@@ -132,16 +138,19 @@ class FileTrace:
             number = _AT_FDCWD if own else ctypes.c_int(arguments[0]).value
             held = "cwd" if number == _AT_FDCWD else f"fd/{number}"
             path = f"{os.readlink(f'/proc/{thread}/{held}')}/{path}"  # noqa: PTH115 - text
-        self._take(os.path.normpath(path), opened=call in _OPENING)
+        self._take(path, opened=call in _OPENING)
 
     def _take(self, path: str, *, opened: bool) -> None:
         if (path, opened) in self._taken:
             return
         self._taken.add((path, opened))
-        if path.startswith("/proc/") and path.rpartition("/")[2] != "fd" and ("/cwd" in path or "/root" in path):
+        if _THROUGH.match(path):
             self.lacks = self.lacks or f"it goes through {path}, whose end is not known"
-        root = f"{self.folder}/"
-        for each in {path, os.path.realpath(path)}:
+        root, named = f"{self.folder}/", os.path.normpath(path)
+        ends = {named, os.path.realpath(path)}  # `..` behind a link leads to another folder than its name says.
+        if self.tmp is not None and named.startswith(("/tmp/", "/var/tmp/")):
+            ends.add(os.path.realpath(f"{self.tmp}/{named.partition('/tmp/')[2]}"))
+        for each in ends:
             if each.startswith(root):
                 self.looked.add(each.removeprefix(root))
                 if opened:
@@ -156,9 +165,13 @@ def _read(thread: int, address: int) -> bytes:
     """
     Read a text from a thread's memory, up to its null byte.
 
+    A call with no address is about a descriptor, or fails.
+
     Raises:
         OSError: the memory cannot be read, or the thread is gone.
     """
+    if not address:
+        return _EMPTY_PATH
     memory = os.open(f"/proc/{thread}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         found = os.pread(memory, _MOST_BYTES, address)

@@ -10,6 +10,15 @@ from plans import RUN, answered, begun, certificate, course, follow, result, tas
 from forgepool.orchestrator.decisions.decide import decide
 from forgepool.orchestrator.decisions.orders.kept_work import find_returned, list_kept
 from forgepool.orchestrator.decisions.orders.races import explain_races, index_for
+from forgepool.orchestrator.decisions.orders.treasury import (
+    AskedAccounts,
+    LimitStanding,
+    Totals,
+    TreasuryFacts,
+    TreasuryLimit,
+    list_counted,
+    sum_counted,
+)
 from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import again_or_stop
 from forgepool.orchestrator.decisions.results import receive_answer
@@ -133,6 +142,37 @@ def test_two_models_begin_at_once_on_one_base_and_hold_one_lock() -> None:
     assert models == [(1, f"{RUN}.a.1", "c0", "m-1"), (2, f"{RUN}.a.2", "c0", "m-2")]
     assert list(of.in_flight(state)) == ["a"] and state.count("running") == 1 and len(state.working()) == 2
     assert race_words(state, state.tasks["a"]) == "attempt 2 races it, and is not taken yet"
+
+
+def test_each_attempt_reserves_with_the_account_of_its_own_model_and_may_ask_no_other() -> None:
+    asked = AskedAccounts(orders={"a": (("first",),)}, beside={"a": (("second",),)})
+    limits = [TreasuryLimit(account=name, per="day", usd=30.0) for name in ("first", "second")]
+    standings = [LimitStanding(limit=one, at=0.0) for one in limits]
+    of = _plan().within(TreasuryFacts(current=tuple(standings), asked=asked))
+    state, events = _racing(of)
+    assert [one.accounts for one in events if isinstance(one, OrderSent)] == [("first",), ("second",)]
+    closed = []
+    for attempt in (1, 2):
+        at_work = state.attempt_at("a", attempt)
+        assert at_work.message is not None
+        sent = order(index_for(of, at_work), state, at_work, at_work.message, now=1.0, resent=False)
+        closed.append(sent.closed_accounts)
+    assert closed == [("second",), ("first",)]
+    counted = [sum_counted(list_counted(state), one.limit, one.period).orders_usd for one in standings]
+    assert counted[0] and counted[1], "each counts with its own account"
+    full = replace(standings[1], others=Totals(orders_usd=30_000_000))
+    _, events = _racing(of.within(TreasuryFacts(current=(standings[0], full), asked=asked)))
+    assert _orders(events) == [("a", 1, None)], "no race begins where its account has no room"
+
+
+def test_the_first_model_has_its_turn_where_only_its_attempt_in_the_race_did_not_count() -> None:
+    of = _plan(attempts=3)
+    state, _ = _racing(of)
+    _answer(of, state, 1, "infrastructure")
+    _answer(of, state, 2, "verify_failed")
+    assert (state.tasks["a"].attempt, state.tasks["a"].charged, state.rungs) == (3, 1, {"a": 1})
+    _answer(of, state, 3, "verify_failed")
+    assert (state.tasks["a"].attempt, state.rungs) == (4, {"a": 3})
 
 
 @pytest.mark.parametrize(("slots", "others"), [(1, ()), (2, ("b",)), (3, ("b", "c"))])

@@ -1,5 +1,6 @@
 """Tasks whose models may not be asked for now stay pending, are told with the time, and start one by one after it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -181,6 +182,9 @@ def test_the_accounts_of_a_task_are_those_with_a_key_in_the_order_of_its_models(
     both = ("first", "second")
     assert found.orders == {"t0": (both,), "b": (both, both[::-1]), "c": (("cli:claude",),)}
     assert found.offered["one"] == ("first",)
+    racing = task("r", agent=BuiltinAgent(model="one"), ladder=("one", "two"), attempts=2, race=True)
+    raced = finder.find(replace(course(racing), racing=frozenset("r")), [host("FIRST_KEY", "SECOND_KEY")])
+    assert (raced.orders, raced.beside) == ({"r": (both,)}, {"r": (both[::-1],)})
     assert finder.find(of, [host("SECOND_KEY")]).orders["t0"] == (("second",),)
 
 

@@ -80,7 +80,9 @@ def by_netrc(of: Company, home: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PIP_CONFIG_FILE", str(home / "pip.conf"))
 
 
-@pytest.mark.parametrize("way", [by_variable, by_pip_conf, by_netrc])
+@pytest.mark.parametrize(
+    "way", [*(pytest.param(way, marks=pytest.mark.soak) for way in (by_variable, by_pip_conf)), by_netrc]
+)
 def test_pip_installs_from_a_private_index(
     gate: Gate, corp: Company, monkeypatch: pytest.MonkeyPatch, way: Callable[[Company, Path, pytest.MonkeyPatch], None]
 ) -> None:

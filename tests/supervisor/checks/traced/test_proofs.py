@@ -65,6 +65,12 @@ def test_a_proof_holds_where_all_that_was_looked_up_is_the_same(path: str, text:
     assert tree(**{path: text}).holds(proof) == holds
 
 
+def test_a_file_that_reads_other_test_files_is_run_when_there_is_another_one() -> None:
+    proof = tree().prove(LOOKED, (*OPENED, "tests/test_b.py"), ())
+    assert tree().holds(proof)
+    assert not tree(**{"tests/test_new.py": "5"}).holds(proof)
+
+
 @given(st.lists(st.sampled_from(["a", "b", "a/b", "a/b/c", "d", ""]), max_size=4), st.booleans())
 def test_a_tree_proves_itself(looked: list[str], opened: bool) -> None:
     for files in ({}, {"a": "1"}, {"a/b": "1", "d": "2"}):
@@ -91,6 +97,13 @@ def test_a_new_test_file_leaves_something_to_run(path: str, text: str, all_of_it
     proofs = Proofs(files={"tests/test_a.py": tree().prove((), (), ())}, test_files=tree().test_files)
     spared = choose_spared(proofs, tree(**{path: text}), "seed")
     assert spared is not None and spared.all == all_of_it
+
+
+def test_a_file_is_run_where_a_new_one_has_its_name() -> None:
+    names = ("tests/test_a.py", "tests/test_b.py")
+    proofs = Proofs(files=dict.fromkeys(names, tree().prove((), (), ())), test_files=tree().test_files)
+    spared = choose_spared(proofs, tree(**{"tests/sub/test_a.py": "5"}), "seed")
+    assert spared is not None and spared.proofs.keys() == {"tests/test_b.py"}
 
 
 def test_a_check_that_is_run_whole_spares_nothing() -> None:

@@ -22,7 +22,7 @@ print(ctypes.string_at(ctypes.create_string_buffer(9), libc.read(number, ctypes.
 
 
 def trace(sh: Run, place: Path, script: str) -> FileTrace:
-    found = FileTrace(place)
+    found = FileTrace(place, tmp=place.parent / "tmp")
     ended = sh(script, trace=found)
     assert ended.succeeded, ended.tail
     return found
@@ -38,7 +38,10 @@ def trace(sh: Run, place: Path, script: str) -> FileTrace:
         ("ls sub", {"sub"}, {"sub"}),
         ("cd sub && cat ../data", {"sub", "data"}, {"data"}),
         ("cat link", {"link", "data"}, {"link", "data"}),
-        ('ln -s "$PWD/data" /tmp/away && cat /tmp/away', {"data"}, set()),
+        ('ln -s "$PWD/data" /tmp/away && cat /tmp/away', {"data"}, {"data"}),
+        ('ln -s "$PWD/sub" /tmp/away && cat /tmp/away/run', {"sub", "sub/run"}, {"sub/run"}),
+        ("ln data other && cat other", {"data"}, {"data"}),
+        ("cat far/../run", {"sub/run"}, {"sub/run"}),
         ("sub/run", {"sub/run"}, {"sub/run"}),
         ("sh -c 'sh -c \"cat data\" & wait'", {"data"}, {"data"}),
         ('env -i /bin/sh -c "cat data"', {"data"}, {"data"}),
@@ -48,6 +51,8 @@ def trace(sh: Run, place: Path, script: str) -> FileTrace:
 def test_what_a_command_looks_up_is_told(sh: Run, place: Path, script: str, looked: set[str], opened: set[str]) -> None:
     (place / "sub").mkdir()
     (place / "data").write_text("1\n")
+    (place / "sub" / "deep").mkdir()
+    (place / "far").symlink_to("sub/deep")
     (place / "link").symlink_to("data")
     (place / "sub" / "run").write_text("#!/bin/sh\n")
     (place / "sub" / "run").chmod(0o755)
@@ -66,9 +71,13 @@ def test_code_that_hides_what_it_reads_from_its_own_process_is_told_of(sh: Run, 
 
 
 @HELD
-def test_a_way_whose_end_is_not_known_makes_a_trace_incomplete(sh: Run, place: Path) -> None:
+@pytest.mark.parametrize(
+    ("script", "through"),
+    [("cat /proc/self/cwd/data", "/cwd/data"), ("exec 5<. && cat /dev/fd/5/data", "/fd/5/data")],
+)
+def test_a_way_whose_end_is_not_known_makes_a_trace_incomplete(sh: Run, place: Path, script: str, through: str) -> None:
     (place / "data").write_text("1\n")
-    assert "/cwd/data" in trace(sh, place, "cat /proc/self/cwd/data").lacks
+    assert through in trace(sh, place, script).lacks
 
 
 @pytest.mark.parametrize("level", ["off", "landlock"], indirect=True)

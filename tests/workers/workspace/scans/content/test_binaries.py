@@ -121,7 +121,6 @@ def found(changes: Changes) -> Mapping[str, ScanFinding]:
 @pytest.mark.parametrize("path", FOUND)
 def test_a_file_that_may_run_is_found(found: Mapping[str, ScanFinding], path: str) -> None:
     assert (found[path].rule, found[path].weight) == ("binary", FOUND[path][0])
-    assert "grants it" in found[path].said, "the way out"
 
 
 @pytest.mark.parametrize("path", CLEAN)
