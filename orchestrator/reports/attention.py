@@ -132,7 +132,7 @@ def _failed(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
         blocked = _blocked_by(state, task) if len(failed) == 1 else ""
         said = f"Failed after {tried}: {reason.summary if reason is not None else task.detail}{blocked}"
         if reason is not None and reason.kind in _LASTING and course.tasks[task.id].agent.kind == "command":
-            again = f"{said}; its command would do the same again: correct the plan, and run it again"
+            again = f"{said}; its command does the same again on the same tree: correct the plan, and run it again"
             yield _entry_row(state, task, "failed", again, f"forgepool resume {state.run} --plan FILE")
             continue
         yield _of_task(state, task, "conflict" if conflict else "failed", said, "retry")
