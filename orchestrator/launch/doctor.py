@@ -259,7 +259,8 @@ def _treasury(settings: Settings) -> list[MachineFinding]:
     try:
         source = read_treasury(settings)
     except DocumentWrong as wrong:
-        return [MachineFinding(what=what, verdict="bad", found="; ".join(wrong.mistakes), mend="no run starts with it")]
+        found = f"no run starts with this file: {' '.join(wrong.mistakes)}"
+        return [MachineFinding(what=what, verdict="bad", found=found)]
     if source is None:
         return []
     found = (

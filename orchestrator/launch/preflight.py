@@ -227,6 +227,17 @@ def warn_unread_survey(plan: Plan) -> str | None:
     return f"no task of plan {plan.name} reads its survey, because commands do all its work; remove 'survey'"
 
 
+def warn_unused_verify(plan: Plan) -> str | None:
+    """Return a sentence about tasks whose 'verify' does nothing, because no built-in agent does them; else None."""
+    wanted = [task for task in plan.tasks if task.verify and task.leads is None]
+    # A task whose terms a built-in agent has, too, may have them from the defaults.
+    used = [task.verify for task in wanted if task.agent.kind == "builtin"]
+    idle = [f"'{task.id}'" for task in wanted if task.agent.kind != "builtin" and task.verify not in used]
+    if not idle:
+        return None
+    return f"'verify' is for the built-in agent, and does nothing for {', '.join(idle[:5])}; remove it there"
+
+
 def warn_uncapped(plan: Plan, settings: Settings) -> str | None:
     """
     Return a sentence about a plan whose models may cost any amount; None where it has a cap, the treasury has one for

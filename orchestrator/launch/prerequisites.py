@@ -13,7 +13,7 @@ from forgepool.orchestrator.decisions.plan_index import PlanIndex
 from forgepool.orchestrator.decisions.reasons import count_of
 from forgepool.orchestrator.launch import embedded
 from forgepool.orchestrator.plan.addition import list_rungs
-from forgepool.orchestrator.plan.document import Plan
+from forgepool.orchestrator.plan.document import Plan, Task
 from forgepool.orchestrator.plan.entries import PlanReview
 from forgepool.orchestrator.plan.requirements import wants_model_server
 from forgepool.orchestrator.run import run_folder
@@ -21,7 +21,7 @@ from forgepool.orchestrator.run.dispatch import FULL_CHARACTERS
 from forgepool.orchestrator.run.hub import CannotRun
 from forgepool.workers.agents.families import is_same_model
 from forgepool.workers.llm.routing.open import keys_present
-from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, choose
+from forgepool.workers.llm.routing.router import ModelChoice, RoutingQuestion, candidates, choose
 from forgepool.workers.llm.routing.table import Table, read_table, unknown
 from forgepool.workers.policy.network import require_hosts
 from forgepool.workers.policy.sources import policy_of, require_check_hosts
@@ -82,7 +82,7 @@ def check_agents(plan: Plan, settings: Settings) -> None:
                 for phase in _PHASES:
                     asked = (task.type, phase, agent.models.get(phase) or agent.model)
                     if asked not in proven:
-                        _check_model(table, task.id, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
+                        _check_model(table, task, RoutingQuestion(task_type=task.type, phase=phase, model=asked[2]))
                         proven.add(asked)
             case CliAgent(program=program) | AcpAgent(program=program) if shutil.which(program) is None:
                 raise CannotRun(
@@ -133,16 +133,18 @@ def _check_reviewers(plan: Plan, table: Table) -> None:
             raise CannotRun(f"`by` of `review` names an unknown model: {unknown('model', name, table.models)}")
 
 
-def _check_model(table: Table, task: str, question: RoutingQuestion) -> None:
+def _check_model(table: Table, task: Task, question: RoutingQuestion) -> None:
     choice = choose(table, question, keys=keys_present(table))
     if isinstance(choice, str):
-        raise CannotRun(f"task '{task}' asks for an unknown model: {choice}")
-    wanting = {
-        candidate.wants_key: candidate.model for candidate in choice.candidates if candidate.wants_key is not None
-    }
+        raise CannotRun(f"task '{task.id}' asks for an unknown model: {choice}")
     if all(one.wants_key is not None for one in choice.candidates):
+        ladder = [each for name in task.ladder if name in table.models for each in candidates(table, name, keys=())]
+        wanting: dict[str, str] = {}
+        for candidate in (*ladder, *choice.candidates):
+            if candidate.wants_key is not None:
+                wanting.setdefault(candidate.wants_key, candidate.model)
         keys = " or ".join(f"{key} ({model})" for key, model in wanting.items())
-        raise CannotRun(f"task '{task}' needs a model, but no key is set; set {keys}")
+        raise CannotRun(f"task '{task.id}' needs a model, but no key is set; set {keys}")
 
 
 def check_home(settings: Settings) -> None:

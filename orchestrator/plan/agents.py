@@ -108,7 +108,11 @@ def _ladder(reading: PlanReading, each: WrittenTask, agent: AgentSpec) -> tuple[
     if wrong or left_out:
         return ()
     ladder = attempts.ladder.get(each.entry.type, ()) if isinstance(attempts.ladder, dict) else attempts.ladder
-    if own and attempts.race and (each.entry.answers or len(ladder) < attempts.race):
+    if own and attempts.race and not each.entry.answers and not ladder:
+        lacks = f"'ladder' has no entry for type '{each.entry.type}'"
+        wrong = f"'race' of task '{each.entry.id}' has no ladder to race on: {lacks}; add one, or remove 'race'"
+        reading.refuse(each.index, ("attempts",), wrong)
+    elif own and attempts.race and (each.entry.answers or len(ladder) < attempts.race):
         wrong = "it answers, and lands nothing" if each.entry.answers else "its ladder has fewer than two models"
         reading.refuse(each.index, ("attempts",), f"task '{each.entry.id}' is to race, and {wrong}; remove 'race'")
     return ladder

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from forgepool.workers.sandbox import OWN_PREFIX
 from forgepool.workers.schema.capabilities import check_label
 from forgepool.workers.schema.globs import escape, parse
-from forgepool.workers.schema.mistakes import Duration, Where, program_line
+from forgepool.workers.schema.mistakes import Duration, RaceCount, Where, program_line
 from forgepool.workers.schema.orders import CliProgram, HintSettings, Limits, Message
 from forgepool.workers.schema.policy_rules import RuleEntry, Unattended, WrittenVerify
 
@@ -153,7 +153,7 @@ class LadderEntry(Message):
     ladder: Annotated[
         Annotated[dict[Name, Rungs], Tag("a mapping")] | Annotated[Rungs, Tag("plain")], Discriminator(_form)
     ]
-    race: Literal[0, 2] = 0
+    race: RaceCount = 0
     """2: the first two models begin together where that shortens the run, and the first work to pass lands."""
 
 

@@ -21,6 +21,7 @@ from forgepool.orchestrator.reports.event_text import shorten_list
 from forgepool.orchestrator.reports.queue_status import EntryStanding, standing_of
 from forgepool.orchestrator.state.run import REOPENED, RunState, branch_of, with_branches
 from forgepool.orchestrator.state.task import TERMINAL, TaskState
+from forgepool.workers.schema.orders import ReasonKind
 from forgepool.worktrees.git.git import without_password
 
 Cause = Literal[
@@ -32,6 +33,10 @@ UNTAKEN_S = 120.0
 """Seconds that a message of a live run may wait for a worker before that counts as stuck."""
 RETURNED_S = 7 * 86400.0
 """Seconds after which a branch that a queue returned asks for nothing more."""
+_LASTING: frozenset[ReasonKind] = frozenset(
+    ("check_failed", "out_of_scope", "verify_failed", "no_change", "agent_failed", "refused", "findings")
+)
+"""The kinds of reasons for which a command comes back again, on the same tree."""
 _MOST_ROWS = 100
 """Failed tasks of one run with a row of their own."""
 
@@ -81,7 +86,7 @@ def rank(rows: Sequence[AttentionRow]) -> list[AttentionRow]:
 
 def _of_run(course: PlanIndex, state: RunState, alive: Liveness) -> Iterator[AttentionRow]:
     yield from _parked(course, state)
-    yield from _failed(state)
+    yield from _failed(course, state)
     if alive.live:
         yield from _held_up(state, alive)
     elif state.halted_by_review and list_unreviewed(state):
@@ -118,7 +123,7 @@ def _parked(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
         yield _row(state, "budget", f"The budget stops {names}: {used}", command, since)
 
 
-def _failed(state: RunState) -> Iterator[AttentionRow]:
+def _failed(course: PlanIndex, state: RunState) -> Iterator[AttentionRow]:
     failed = state.in_phase("failed")
     for task in failed[:_MOST_ROWS]:
         reason = task.reasons[-1] if task.reasons else None
@@ -126,6 +131,10 @@ def _failed(state: RunState) -> Iterator[AttentionRow]:
         tried = count_of(max(1, task.attempt), "attempt")
         blocked = _blocked_by(state, task) if len(failed) == 1 else ""
         said = f"Failed after {tried}: {reason.summary if reason is not None else task.detail}{blocked}"
+        if reason is not None and reason.kind in _LASTING and course.tasks[task.id].agent.kind == "command":
+            again = f"{said}; its command does the same again on the same tree: correct the plan, and run it again"
+            yield _entry_row(state, task, "failed", again, f"forgepool resume {state.run} --plan FILE")
+            continue
         yield _of_task(state, task, "conflict" if conflict else "failed", said, "retry")
     if left := failed[_MOST_ROWS:]:
         said = f"{count_of(len(left), 'more task')} failed: {shorten_list([task.id for task in left])}"

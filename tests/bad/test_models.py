@@ -83,6 +83,13 @@ def test_a_plan_that_nobody_here_can_do_is_refused_before_it_begins(bare: Premis
 
     refused({"builtin": {}}, "needs a model, but no key is set", "set ANTHROPIC_API_KEY")
     refused({"builtin": {"model": "claude-opus"}}, "there is no model 'claude-opus'", "claude-opus-5-5")
+    laddered = {
+        "agent": {"builtin": {}},
+        "files": ["one.txt"],
+        "attempts": {"ladder": ["claude-opus-5-5", "gpt-6-luna"]},
+    }
+    keys = ("ANTHROPIC_API_KEY (claude-opus-5-5)", "OPENAI_API_KEY (gpt-6-luna)")
+    bare.run(bare.plan({"one": laddered})).is_refusal(2, "task 'one'", *keys)
     refused({"cli": "aider"}, "aider, which is not on PATH")
 
 

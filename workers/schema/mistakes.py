@@ -253,6 +253,13 @@ def _often(value: object) -> object:
         raise ValueError(f"must be turn, phase, off or a duration such as 30s, is {show_value(value)}") from None
 
 
+def _race(written: object) -> object:
+    if type(written) is int and written in (0, 2):
+        return written
+    raise ValueError(f"must be 2 (or left out), is {show_value(written)}")
+
+
+RaceCount = Annotated[Literal[0, 2], BeforeValidator(_race)]
 DurationText = Annotated[str, Field(pattern=f"^ *{_DURATION.pattern} *$")]
 Duration = Annotated[float, BeforeValidator(_duration, json_schema_input_type=float | DurationText)]
 """Seconds; written as a number or with a unit: `90`, `"90s"`, `"15m"`, `"1h"`, `"1d"`."""

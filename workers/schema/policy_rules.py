@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from forgepool.workers.schema.mistakes import Duration
+from forgepool.workers.schema.mistakes import Duration, show_value
 
 Decision = Literal["allow", "audit", "prompt", "deny"]
 Unattended = Literal["deny", "park"]
@@ -104,7 +104,8 @@ class VerifyTerms(_Written):
 
 def _usual_bounds(written: object) -> object:
     if written not in ("checks", None) and not isinstance(written, dict | VerifyTerms):
-        raise ValueError("must be `checks` or a mapping; its keys are 'rounds' and 'within_s', both optional")
+        keys = "its keys are 'rounds' and 'within_s', both optional"
+        raise ValueError(f"must be `checks` or a mapping, is {show_value(written)}; {keys}")
     return {} if written == "checks" else written
 
 

@@ -23,6 +23,8 @@ from forgepool.worktrees.errors import UserError
 from forgepool.worktrees.git.git import CommitId, Git
 from forgepool.worktrees.hub.hub import HubUnusable, inspect_hub, is_url
 
+_NOTHING = "there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input"
+
 
 def register(app: typer.Typer) -> None:
     add_group(app, "policy", "The policy: what agents may do.").command()(explain)
@@ -48,9 +50,13 @@ def explain(
     if any(given is not None for given in (command, tool, path, host)):
         return _tell(*judge(rules, ground, command=command, tool=tool, path=path, host=host), as_json=as_json)
     if sys.stdin is None or sys.stdin.isatty():
-        raise UserError("there is nothing to judge; give a command, --tool, --host, or JSON strings on standard input")
+        raise UserError(_NOTHING)
+    judged = False
     for each in _read_commands():
+        judged = True
         say_json(judgement_json(*judge(rules, ground, command=each)))
+    if not judged:
+        raise UserError(_NOTHING)
     return 0
 
 
@@ -90,10 +96,16 @@ def _tell(asked: dict[str, str], judged: PolicyJudgement, *, as_json: bool) -> i
         say_json(judgement_json(asked, judged))
         return 0
     say(f"{judged.decision}: {judged.reason}")
-    say(f"  by {judged.rule}" if judged.rule else "  by the default, no rule matches")
+    unreadable = "command" in asked and judged.commands is None
+    if judged.rule:
+        say(f"  by {judged.rule}")
+    elif unreadable:
+        say("  because its commands cannot be determined")
+    elif judged.decision == "prompt":
+        say("  by the default, no rule matches")
     for argv in judged.commands or ():
         say(f"  found {json.dumps(argv, ensure_ascii=False)}")
-    if "command" in asked and judged.commands is None:
+    if judged.rule and unreadable:
         say("  its commands cannot be determined")
     return 0
 

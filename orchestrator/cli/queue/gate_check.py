@@ -382,7 +382,7 @@ def _family(word: str, settings: Settings) -> str:
     family = family_said(word, table)
     if family is None:
         known = sorted({model.family for model in table.models.values()})
-        raise UserError(f"--author-family: {unknown('family', word, known)}, or give the model's own name")
+        raise UserError(f"--author-family takes a family or a model's own name: {unknown('family', word, known)}")
     return family
 
 

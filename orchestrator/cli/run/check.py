@@ -25,6 +25,7 @@ from forgepool.orchestrator.launch.preflight import (
     refuse_unready,
     warn_uncapped,
     warn_unread_survey,
+    warn_unused_verify,
 )
 from forgepool.orchestrator.plan.document import Plan
 from forgepool.orchestrator.plan.overlap import NOTHING, find_shared_files
@@ -147,7 +148,7 @@ def check(
         hub = open_hub(repo, settings)
         read = read_plan(plan, hub)
     problems = find_problems(read, hub, settings, plan.parent)
-    for sentence in filter(None, (warn_uncapped(read, settings), warn_unread_survey(read))):
+    for sentence in filter(None, (warn_uncapped(read, settings), warn_unread_survey(read), warn_unused_verify(read))):
         complain(sentence, 0)
     if any(need.full for task in read.tasks for need in task.needs):
         # Imported late: it brings all that asks models.
@@ -279,9 +280,13 @@ def _explain_races(course: PlanIndex) -> dict[str, str]:
 def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
     exact = "" if answer["width_is_exact"] else "at least "
     path = answer["critical_path"]
-    timed = any(task.duration_s is not None for task in plan.tasks)
     seconds = answer["critical_path_s"]
-    long = f"{seconds:g} s by the plan's durations" if timed else f"{count_of(int(seconds), 'task')} long"
+    long = f"{count_of(int(seconds), 'task')} long"
+    if any(task.duration_s is not None for task in plan.tasks):
+        long = f"{_show_duration(seconds)} by the plan's durations"
+        if untold := [task for task in path if course.tasks[task].duration_s is None]:
+            usual = _show_duration(course.graph.duration_s[untold[0]])
+            long += f", assumed {usual} for {', '.join(_short(untold))}"
     say(f"plan {plan.name}: {count_of(len(plan.tasks), 'task')} for {plan.target}, which is at {answer['tip'][:12]}")
     say(f"longest path: {' -> '.join(_short(path))} ({long})")
     say(f"most at once: {exact}{answer['width']}")
@@ -311,9 +316,17 @@ def _tell(plan: Plan, course: PlanIndex, answer: PlanPreview) -> None:
     if answer["races"]:
         say("")
     for name, why in answer["races"].items():
-        say(f"{name} {f'is to race, and {why}' if why else 'races: its first two models begin together'}")
+        say(f"{name} {f'does not race: {why}' if why else 'races: its first two models begin together'}")
     for problem in answer["problems"]:
         say(f"\nproblem: {problem}")
+
+
+def _show_duration(seconds: float) -> str:
+    """Return a duration as plans have it: `90s`, `30m`, `2h`."""
+    unit, each = next(
+        (unit, each) for unit, each in (("h", 3600), ("m", 60), ("s", 1)) if each == 1 or seconds % each == 0
+    )
+    return f"{seconds / each:g}{unit}"
 
 
 def _short(ids: list[str]) -> list[str]:

@@ -56,7 +56,7 @@ def report(
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A proof bundle: a run's report.json.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A proof bundle: a run's report.json, or its run.")],
     repo: Annotated[str, typer.Option(help="Path or URL of the repository the run landed in.")] = ".",
     allowed_signers: Annotated[
         Path | None,
@@ -70,10 +70,14 @@ def verify(
     """Prove a run's report from a repository alone: what landed, by which checks and reviews, and the sums."""
     from forgepool.orchestrator.reports.proof.bundle import read_bundle
     from forgepool.orchestrator.reports.proof.verify import verify_bundle
+    from forgepool.orchestrator.run.run_folder import run_names, runs_folder
 
+    settings = Settings()
+    if not file.exists() and len(runs := [name for name in run_names(settings) if name.startswith(str(file))]) == 1:
+        file = runs_folder(settings) / runs[0] / "report.json"
     bundle = read_bundle(file)
     with tell_slow("proving the report" + (", and running its checks again" if run_checks else "")):
-        found = verify_bundle(bundle, repo, Settings(), allowed_signers=allowed_signers, run_checks=run_checks)
+        found = verify_bundle(bundle, repo, settings, allowed_signers=allowed_signers, run_checks=run_checks)
     if as_json:
         say_json({"run": bundle.run, **found.as_json(), "holds": not found.broken})
         return 1 if found.broken else 0

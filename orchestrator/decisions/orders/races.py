@@ -25,11 +25,11 @@ _TOGETHER_S = 5.0
 
 def explain_races(course: PlanIndex, family: Callable[[str], str]) -> Mapping[str, str]:
     """
-    Return, by task that is to race, why it does not, to be read after its name; empty where it does. `family` returns
-    that of a model.
+    Return, by task that is to race, why it does not, as a clause; empty where it does. `family` returns that of a
+    model.
     """
     # Imported late: every command that looks at a run imports this module, and few races are explained.
-    from forgepool.workers.agents.families import are_apart
+    from forgepool.workers.agents.families import UNKNOWN, are_apart
 
     wanted = [task for task in course.plan.tasks if task.race and task.leads is None]
     path = frozenset(find_critical_path(course.graph)) if wanted else frozenset()
@@ -38,9 +38,11 @@ def explain_races(course: PlanIndex, family: Callable[[str], str]) -> Mapping[st
         first, second = task.ladder[:2]
         found[task.id] = ""
         if task.id not in path:
-            found[task.id] = "is not on the longest path of the plan"
+            found[task.id] = "it is not on the longest path of the plan"
+        elif unknown := [name for name in (first, second) if family(name) == UNKNOWN]:
+            found[task.id] = f"this host's models.yaml does not know the family of '{unknown[0]}'"
         elif not are_apart(family(second), (family(first),)):
-            found[task.id] = f"has '{first}' and '{second}' first in its ladder, which are not of two known families"
+            found[task.id] = f"'{first}' and '{second}' are of the same family"
     return found
 
 

@@ -115,6 +115,7 @@ def find_unknown_agents(case: Case) -> Iterator[Fault]:
             if name is not None and known is not None and name not in known:
                 like = nearest(name, known)
                 meant = f"did you mean '{like[0]}'?" if like else f"{noun}s are: {', '.join(sorted(known))}"
-                yield case.fault(f"unknown-{noun}", task, ("agent",), f"has the unknown {noun} '{name}'; {meant}")
+                where = "attempts" if noun == "model" and name in task.ladder else "agent"
+                yield case.fault(f"unknown-{noun}", task, (where,), f"has the unknown {noun} '{name}'; {meant}")
             elif noun == "skill" and (why := case.facts.wrong_skills.get(name or "")) is not None:
                 yield case.fault("unfit-skill", task, ("agent",), f"cannot have its skill '{name}': {why}")

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import get_args
 
 import structlog
 
@@ -55,9 +56,12 @@ from forgepool.workers.queue.treasury_cells import (
 )
 from forgepool.workers.schema.documents import read, read_text, validate
 from forgepool.workers.schema.mistakes import DocumentWrong, Mistake
+from forgepool.workers.schema.orders import CliProgram
 from forgepool.workers.schema.settings import Settings
 
 log = structlog.get_logger()
+
+_PROGRAM_ACCOUNTS = tuple(f"{PROGRAM}{program}" for program in get_args(CliProgram))
 
 
 def read_treasury(settings: Settings) -> TreasurySource | None:
@@ -68,14 +72,20 @@ def read_treasury(settings: Settings) -> TreasurySource | None:
     document = read(read_text(path, str(path)), str(path))
     source = validate(document, TreasurySource)
     wrong = []
-    accounts = cache(lambda: read_table(settings.models_file).accounts)
+    accounts = cache(lambda: (*read_table(settings.models_file).accounts, *_PROGRAM_ACCOUNTS))
     for number, limit in enumerate(source.limits):
         where = document.line(("limits", number))
         if sum(map(bool, (limit.account, limit.project, limit.person))) > 1:
             said = "a limit holds for an account, for a project or for a person; make a limit for each of them"
             wrong.append(Mistake(where, said))
-        if limit.account and not limit.account.startswith(PROGRAM) and limit.account not in (known := accounts()):
+        for key in ("account", "project", "person"):
+            if key in limit.model_fields_set and not getattr(limit, key):
+                wrong.append(Mistake(where, f"'{key}' of a limit is empty; name one, or leave '{key}' out for all"))
+        if limit.account and limit.account not in _PROGRAM_ACCOUNTS and limit.account not in (known := accounts()):
             wrong.append(Mistake(where, unknown("account", limit.account, known)))
+        if limit.project and not limit.project.startswith("/") and ":" not in limit.project:
+            said = f"no project can be called '{limit.project}'; give the URL or the absolute path of its repository"
+            wrong.append(Mistake(where, said))
         if limit.usd is None and limit.tokens is None:
             wrong.append(Mistake(where, "a limit has neither 'usd' nor 'tokens'; give it an amount"))
     if wrong:

@@ -81,8 +81,10 @@ def test_the_end_of_a_run_is_posted_with_its_signature(ada: Person) -> None:
     assert headers["Forgepool-Signature"] == f"sha256={signed.hexdigest()}"
     told = json.loads(body)
     assert (told["kind"], told["verdict"]) == ("forgepool.end", "1 of 2 tasks landed on forgepool/p, 1 did not land")
-    assert told["wanted"][0]["command"] == f"forgepool retry {told['run']} bad"
-    assert "bad: Failed after 1 attempt: the command ended with status 7: forgepool retry" in told["text"]
+    assert told["wanted"][0]["command"] == f"forgepool resume {told['run']} --plan FILE"
+    assert (
+        "bad: Failed after 1 attempt: the command ended with status 7; its command does the same again" in told["text"]
+    )
 
 
 @pytest.mark.slow

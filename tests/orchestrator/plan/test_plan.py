@@ -313,7 +313,7 @@ def test_checks_none_is_told_from_silence() -> None:
         ),
         (
             "  - id: a\n    verify: tests\n",
-            "6: 'verify' of task 'a' must be `checks` or a mapping; its keys are 'rounds' and 'within_s'",
+            "6: 'verify' of task 'a' must be `checks` or a mapping, is 'tests'; its keys are 'rounds' and 'within_s'",
         ),
         (
             "  - id: a\n    verify: {rounds: 0}\n",

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from forgepool.orchestrator.launch.preflight import warn_unread_survey
+from forgepool.orchestrator.launch.preflight import warn_unread_survey, warn_unused_verify
 from forgepool.orchestrator.plan.document import Plan, PlanWrong, TaskNeed, dump_plan, parse_plan, read_expanded
 from forgepool.orchestrator.plan.validation.lines import PlanLines
 from forgepool.workers.schema.orders import BuiltinAgent
@@ -110,6 +110,15 @@ def test_a_survey_that_no_task_reads_is_warned_about() -> None:
     assert warn_unread_survey(surveyed(read)) is None and warn_unread_survey(plan("  - {id: a}\n")) is None
     alone = warn_unread_survey(surveyed("tasks:\n  - {id: a, agent: {command: make}}\n"))
     assert alone == "no task of plan p reads its survey, because commands do all its work; remove 'survey'"
+
+
+def test_checks_before_the_gate_for_a_command_are_warned_about() -> None:
+    written = "  - {id: a, agent: {command: make}, verify: checks}\n"
+    said = "'verify' is for the built-in agent, and does nothing for 'a'; remove it there"
+    assert warn_unused_verify(plan(written)) == said
+    assert warn_unused_verify(plan("  - {id: a, agent: {cli: codex}, verify: checks}\n")) == said
+    own = "  - {id: b, agent: {builtin: {}}, verify: checks}\n"
+    assert warn_unused_verify(plan(own)) is None and warn_unused_verify(plan(written + own)) is None
 
 
 def test_without_a_usable_default_the_survey_is_the_builtin_agents() -> None:

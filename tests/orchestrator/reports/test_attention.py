@@ -38,7 +38,7 @@ from forgepool.orchestrator.reports.home import HomeView, journal_stamp
 from forgepool.orchestrator.reports.status import standing
 from forgepool.orchestrator.run.run_folder import NoSuchRun, RunOptions, keep
 from forgepool.orchestrator.state.run import REOPENED, RunState
-from forgepool.workers.schema.orders import BuiltinAgent, ReasonKind, ReasonPack, Reply
+from forgepool.workers.schema.orders import BuiltinAgent, CommandAgent, ReasonKind, ReasonPack, Reply
 from forgepool.workers.schema.settings import Settings
 from forgepool.worktrees.errors import UserError
 
@@ -84,6 +84,16 @@ def failed(kind: ReasonKind) -> list[Event]:
 def test_a_cause_has_one_row_with_the_command_that_ends_it(events: list[Event], row: tuple[str, str, str]) -> None:
     assert rows(begun(PLAN)) == []
     assert rows(begun(PLAN, *events)) == [row]
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"), [("check_failed", f"resume {RUN} --plan FILE"), ("conflict", f"retry {RUN} a")]
+)
+def test_a_command_that_would_do_the_same_again_wants_another_plan(kind: ReasonKind, command: str) -> None:
+    of = course(task("a", agent=CommandAgent(run="make")), task("b", "a"), task("c"))
+    (row,) = attention(of, begun(of, *failed(kind)), LIVE)
+    assert row.command == f"forgepool {command}"
+    assert row.sentence.endswith("correct the plan, and run it again") == (kind == "check_failed")
 
 
 def test_a_row_goes_with_its_cause() -> None:

@@ -134,6 +134,8 @@ def test_an_honest_run_is_proven_by_its_repository_alone(night: Night) -> None:
     found = night.person.forgepool("verify", str(night.file), "--repo", str(clone), **alone)
     assert found.status == 0, found.out + found.err
     assert "proven: 3 landings, exactly those of this run" in found.out
+    by_name = night.person.forgepool("verify", night.file.parent.name, "--repo", str(clone))
+    assert (by_name.status, by_name.out) == (0, found.out), "a run's name stands for its report"
     assert "proven: 9 certificates, each for the tree that landed" in found.out
     assert "proven: 1 review, each of the very diff that landed" in found.out
     assert "not provable: that the checks and reviews took place" in found.out

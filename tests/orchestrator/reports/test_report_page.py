@@ -65,7 +65,7 @@ def test_tasks_that_land_together_are_one_landing_and_the_bill_tells_the_waste(t
     cost = bundle.cost
     assert (cost.total_usd, cost.waste_usd, cost.unknown) == (0.5, 0.25, 1)
     assert (cost.input_tokens, cost.cached_tokens) == (27_000, 18_000)
-    assert (bundle.wanted[0].about, bundle.wanted[0].command) == ("c", f"forgepool retry {RUN} c")
+    assert (bundle.wanted[0].about, bundle.wanted[0].command) == ("c", f"forgepool resume {RUN} --plan FILE")
     assert list(check_sums(bundle)) == []
     assert bundle.tip == "m-b-1" and bundle.others == ()
 

@@ -476,8 +476,25 @@ def test_a_changed_file_is_taken_in_and_a_wrong_one_is_not(settings: Settings, r
             "4: a limit holds for an account, for a project or for a person; make a limit for each of them",
         ),
         (
-            "version: 1\nlimits:\n  - {per: day, usd: 1, account: 'cli:x'}\n  - {per: day, usd: 1, account: antropic}",
+            "version: 1\nlimits:\n  - {per: day, usd: 1, account: 'cli:codex'}\n"
+            "  - {per: day, usd: 1, account: antropic}",
             "4: there is no account 'antropic'; did you mean 'anthropic'",
+        ),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1, account: ''}",
+            "3: 'account' of a limit is empty; name one, or leave 'account' out for all",
+        ),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1, account: 'cli:cloude'}",
+            "3: there is no account 'cli:cloude'; did you mean 'cli:claude'",
+        ),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1, account: claude}",
+            "3: there is no account 'claude'; did you mean 'cli:claude'",
+        ),
+        (
+            "version: 1\nlimits:\n  - {per: day, usd: 1, project: foo}",
+            "3: no project can be called 'foo'; give the URL or the absolute path of its repository",
         ),
         ("version: 1\nlimits:\n  - {per: day, usd: -1}", "3: "),
         ("version: 1\nlimits:\n  - {per: day, usd: 1, then: ask}", "3: limit 1 has an unknown key 'then'"),

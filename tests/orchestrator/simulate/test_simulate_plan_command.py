@@ -78,8 +78,21 @@ def test_a_plan_that_races_is_played_and_the_racing_tasks_are_named(
     assert "races: deep; their first two models begin together, if slots are left\n" in capsys.readouterr().out
     simulate("raced.yaml", command=check)
     said = capsys.readouterr().out
+    assert "\nlongest path: deep (20m by the plan's durations)\n" in said
     assert "\ndeep races: its first two models begin together\n" in said
-    assert "\nwide is to race, and is not on the longest path of the plan\n" in said and "told" in said
+    assert "\nwide does not race: it is not on the longest path of the plan\n" in said and "told" in said
+
+
+def test_the_longest_path_tells_the_durations_that_the_plan_lacks(
+    person: Person, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (person.folder / "timed.yaml").write_text(
+        "version: 1\nname: timed\nchecks: none\nreview: none\ndefaults: {agent: {command: 'true'}}\n"
+        "tasks:\n- {id: a, duration_s: 30m, files: [a]}\n- {id: b, needs: [a], files: [b]}\n"
+    )
+    simulate("timed.yaml", command=check)
+    said = capsys.readouterr().out
+    assert "\nlongest path: a -> b (1h by the plan's durations, assumed 30m for b)\n" in said
 
 
 def test_the_words_name_every_bound(person: Person, capsys: pytest.CaptureFixture[str]) -> None:

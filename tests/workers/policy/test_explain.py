@@ -122,6 +122,18 @@ def test_an_empty_line_is_passed_over_and_a_deep_one_told(place: Place) -> None:
     assert "standard input:1" in place.explain(told="[" * 100_000 + "\n").err
 
 
+@pytest.mark.parametrize("told", ["", "\n"])
+def test_nothing_on_standard_input_is_told(told: str, place: Place) -> None:
+    said = place.explain(told=told)
+    assert (said.status, said.out) == (2, "") and "there is nothing to judge; give a command" in said.err
+
+
+def test_a_command_that_cannot_be_read_is_denied_for_that(place: Place) -> None:
+    said = place.explain("$X push")
+    assert said.out.startswith("deny: ") and "\n  because its commands cannot be determined\n" in said.out
+    assert "by the default" not in said.out
+
+
 def test_the_command_itself(place: Place) -> None:
     """Run it as a process: its input, its answer and its exit status."""
     done = subprocess.run(

@@ -206,8 +206,10 @@ def test_a_task_that_is_off_the_longest_path_has_one_family_or_came_back_does_no
     plan = parse_plan(f"{HEAD}defaults: {{agent: {{builtin: {{}}}}}}\n{text}", "p.yaml", Path("absent"), lambda: ())
     why = explain_races(PlanIndex(plan, {}), lambda model: model.partition("-")[0])
     assert why["a"] == "" and "d" not in why
-    assert why["b"] == "has 'gpt-5' and 'gpt-4' first in its ladder, which are not of two known families"
-    assert why["c"] == "is not on the longest path of the plan"
+    assert why["b"] == "'gpt-5' and 'gpt-4' are of the same family"
+    assert why["c"] == "it is not on the longest path of the plan"
+    lacking = explain_races(PlanIndex(plan, {}), lambda model: "unknown" if model == "claude-x" else "gpt")
+    assert lacking["a"] == "this host's models.yaml does not know the family of 'claude-x'"
     assert read_expanded(dump_plan(plan)) == plan
     of = _plan(attempts=3)
     state, _ = _racing(of, 1)
@@ -220,7 +222,11 @@ def test_a_task_that_is_off_the_longest_path_has_one_family_or_came_back_does_no
     [
         ("attempts: {ladder: [x], race: 2}", "task 'a' is to race, and its ladder has fewer than two models"),
         ("answers: true, attempts: {ladder: [x, y], race: 2}", "task 'a' is to race, and it answers, and lands"),
-        ("attempts: {ladder: [x, y], race: 3}", "'race' of 'attempts' of task 'a'"),
+        (
+            "attempts: {ladder: {docs: [x, y]}, race: 2}",
+            "'race' of task 'a' has no ladder to race on: 'ladder' has no entry for type 'code'",
+        ),
+        ("attempts: {ladder: [x, y], race: 1}", "'race' of 'attempts' of task 'a' must be 2 (or left out), is 1"),
     ],
 )
 def test_a_race_that_cannot_be_has_a_sentence(said: str, expected: str) -> None:

@@ -274,6 +274,8 @@ def test_a_skill_and_a_model_are_known() -> None:
     assert found(modelled, models=None) == []
     laddered = task("a", agent="{builtin: {}}", attempts="{ladder: [sonnet, sonet]}")
     assert found(laddered, models=frozenset(["sonnet"])) == ["5 unknown-model"]
+    below = task("a", agent="{builtin: {}}").replace("}\n", ",\n     attempts: {ladder: [sonet, sonnet]}}\n")
+    assert found(below, models=frozenset(["sonnet"])) == ["6 unknown-model"]
     (fault,) = faults_of(task("a", agent="{builtin: {workflow: bild}}"), workflows={"a": "there is none"})
     assert (fault.rule, fault.sentence) == ("unfit-workflow", "task 'a' cannot have its workflow: there is none")
 
