@@ -9,8 +9,7 @@ from forgepool.orchestrator.journal import events as e
 from forgepool.orchestrator.journal.store import Recorded
 from forgepool.orchestrator.reports.costs import describe_money, describe_terms
 from forgepool.orchestrator.reports.host_text import clock, describe_lost, host_sentence
-from forgepool.supervisor.checks.certificates import describe_checks
-from forgepool.supervisor.messages.answers import CheckResult, Review
+from forgepool.supervisor.messages.answers import CheckResult, Review, describe_checks
 from forgepool.workers.schema.confinement import LEVEL_WORDS, Level
 from forgepool.workers.schema.error_lines import error_lines
 

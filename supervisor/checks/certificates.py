@@ -108,11 +108,6 @@ def certify(
     )
 
 
-def describe_checks(certificates: Sequence[Certificate]) -> str:
-    """Name the checks that were green, with how much of them was not run."""
-    return ", ".join(one.check + one.traced_words for one in certificates) or "no checks requested"
-
-
 def describe_failures(certificate: Certificate) -> tuple[str, ...]:
     """Describe the remaining failures: tests by their ids, findings of linters and type checkers by their number."""
     if certificate.findings:

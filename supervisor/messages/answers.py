@@ -1,6 +1,7 @@
 """The supervisor's answers: verdicts of checks, reviews, and landings, with the evidence that a landing needs."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -47,6 +48,11 @@ class Certificate(Message):
     def traced_words(self) -> str:
         """Return `traced` as the continuation of a list; empty where there is nothing to say."""
         return f", {self.traced}" if self.traced else ""
+
+
+def describe_checks(certificates: Sequence[Certificate]) -> str:
+    """Name the checks that were green, with how much of them was not run."""
+    return ", ".join(one.check + one.traced_words for one in certificates) or "no checks requested"
 
 
 class CheckFailure(Message):

@@ -16,7 +16,7 @@ from forgepool.orchestrator.reports.proof.bundle import BillItem, LandedEntry, L
 from forgepool.orchestrator.reports.proof.markup import STYLE, Child, Markup, tag
 from forgepool.orchestrator.reports.proof.sums import is_waste
 from forgepool.orchestrator.state.task import DONE
-from forgepool.supervisor.checks.certificates import describe_checks
+from forgepool.supervisor.messages.answers import describe_checks
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
