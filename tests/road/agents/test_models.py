@@ -282,6 +282,7 @@ def test_a_killed_run_goes_on_with_the_model_that_its_ladder_had_reached(
     nothing_left(ground, machine)
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 def test_a_task_waits_for_the_end_of_its_accounts_limit_and_the_wait_costs_no_attempt(
     ground: Path,

@@ -298,6 +298,7 @@ def test_pytest_reports_its_ids(project: Path) -> None:
     assert again == 0
 
 
+@pytest.mark.soak
 def test_tests_spread_by_xdist_are_all_reported(project: Path) -> None:
     status, said, found = run_pytest(project, "-p", "xdist", "-n", "2")
     assert status == 1, said

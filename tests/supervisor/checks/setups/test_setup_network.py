@@ -177,6 +177,7 @@ def test_a_set_up_does_not_get_out_of_the_path_of_an_index(
     assert (set(corp.asked), set(corp.refused)) == ({"/team/x"}, {"/secret"})
 
 
+@pytest.mark.soak
 def test_an_index_whose_authority_is_not_known_is_not_believed(
     gate: Gate, corp: Company, monkeypatch: pytest.MonkeyPatch
 ) -> None:
