@@ -53,10 +53,17 @@ def scan_supply(subject: Subject) -> Iterator[ScanFinding]:
     for file in subject.read:
         name = file.path.rpartition("/")[2]
         patterns = [(re.compile(pattern), why) for names, pattern, why in _LINES if re.fullmatch(names, name)]
+        before = [_words(line.text) for line in file.removed if any(each.search(line.text) for each, _ in patterns)]
         for line in file.added if patterns else ():
             why = next((why for pattern, why in patterns if pattern.search(line.text[:2_000])), None)
-            if why is not None and not _COMMENT.match(line.text) and line.text.strip() not in moved:
+            # A formatter's other quotes and f-strings have the words that were there.
+            restyled = why is not None and any(_words(line.text) <= words for words in before)
+            if why is not None and not restyled and not _COMMENT.match(line.text) and line.text.strip() not in moved:
                 yield finding(RULE, _weight(file), why, file.path, line.number, line.text)
+
+
+def _words(line: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[^\W\d]\w+", line[:2_000]))
 
 
 def _in_manifests(subject: Subject) -> Iterator[ScanFinding]:
